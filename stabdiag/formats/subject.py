@@ -51,7 +51,7 @@ _CAUSE_SERIES = {
 
 # The charts of the loss and the scores show these.
 _LOSS_SERIES = ("loss", "eval_loss")
-_SCORE_SERIES = ("accuracy", "eval_accuracy", "score")
+SCORE_SERIES = ("accuracy", "eval_accuracy", "score")
 
 # The level that the loss was compared with, by its name in the evidence: a line in the plot.
 _REFERENCE_LEVELS = {"spike": "base", "divergence": "best"}
@@ -213,7 +213,7 @@ def cause_role(report: Report) -> str | None:
         role.partition("/")[0] for role in roles if role.partition("/")[0] not in _LOSS_SERIES
     ]
     logged = next((role for role in causes if history.has(role)), None)
-    return "score" if logged in _SCORE_SERIES else logged
+    return "score" if logged in SCORE_SERIES else logged
 
 
 def is_about_baseline(report: Report) -> bool:

@@ -17,6 +17,7 @@ from stabdiag.model.events import Event, EventKind
 from stabdiag.model.text import word_list
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import Columns
+from stabdiag.readers.json.lines import JOURNAL_KEYS
 from stabdiag.readers.nested import parse_record
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
@@ -142,14 +143,13 @@ def _columns(
 # The codes of operations in a journal: optuna.storages.journal.JournalOperation.
 _CREATE_STUDY, _CREATE_TRIAL, _SET_PARAM, _SET_VALUE = 0, 4, 5, 7
 _MAXIMIZE: Final = 2
-_JOURNAL_KEYS: Final = (b'"op_code":', b'"worker_id":')
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if the first line is an operation of a journal."""
     first = head.partition(b"\n")[0]
     is_whole = is_complete or b"\n" in head
-    return first.startswith(b"{") and is_whole and all(key in first for key in _JOURNAL_KEYS)
+    return first.startswith(b"{") and is_whole and all(key in first for key in JOURNAL_KEYS)
 
 
 def read(stream: Stream) -> Columns:

@@ -22,6 +22,7 @@ from stabdiag.readers.sniff import describe_archive
 from stabdiag.readers.source import MLFLOW_RUN_NAME
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
 from stabdiag.sources.logs import MAX_FULL_READ, MIN_LOSSES, PROCESS, Log, choose, find_logs
+from stabdiag.sources.names import without_numbers, without_packed_suffix
 from stabdiag.sources.outputs import with_outputs
 from stabdiag.sources.ranks import first_rank_name, has_ranks, merge_ranks, rank_files
 from stabdiag.sources.sidecars import file_sidecars, member_sidecars
@@ -46,14 +47,12 @@ _PART: Final = lazy_pattern(
 # Folders of checkpoints, each with a copy of the log up to that point.
 _SNAPSHOT: Final = lazy_pattern(r"(?:checkpoint|ckpt|epoch|step)[-_.]?\d+", re.IGNORECASE)
 _NUMBER_SUFFIX: Final = lazy_pattern(r"[-_. ]?\d+")
-_PACKED_SUFFIX: Final = lazy_pattern(r"\.(?:gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
 
 _TENSORBOARD: Final = "tensorboard"
 _MLFLOW: Final = "mlflow-metric"
 
 # Structured logs: a file with this suffix is not the output of another program.
 _TABLE_SUFFIXES: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv"})
-_NUMBER_IN_NAME: Final = lazy_pattern(r"[-_.]?\d+")
 
 # Where DVCLive keeps a table for each metric.
 _METRICS_FOLDER: Final = ("plots", "metrics")
@@ -164,7 +163,7 @@ def _unreadable_siblings(log: Log, logs: Sequence[Log], entries: Sequence[Entry]
     for entry in entries:
         if entry.key in readable or entry.path.parent != log.path.parent:
             continue
-        name, own_name = (_NUMBER_IN_NAME.sub("", path.name) for path in (entry.path, log.path))
+        name, own_name = (without_numbers(path.name) for path in (entry.path, log.path))
         if name == own_name and (entry.size or PROCESS.search(entry.path.name) is None):
             yield f"{entry.path} ({'not readable' if entry.size else 'empty'})"
 
@@ -198,7 +197,7 @@ def _siblings(container: Container, log: Log, others: Iterable[Log]) -> Iterator
 
 
 def _name_without(log: Log, pattern: re.Pattern[str]) -> str:
-    plain = _PACKED_SUFFIX.sub("", str(log.path))
+    plain = without_packed_suffix(str(log.path))
     return "/".join(filter(None, pattern.sub("", plain).split("/")))
 
 

@@ -1,9 +1,16 @@
-"""The names of runs, from the paths of their logs."""
+"""The names of runs and of their files, from the paths of their logs."""
 
 from __future__ import annotations
 
 import os
+import re
 from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+
+# The number of a rank, of a rotated log or of a run in the name of a file.
+_NUMBER_IN_NAME: Final = lazy_pattern(r"[-_.]?\d+")
+_PACKED_SUFFIX: Final = lazy_pattern(r"\.(?:gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
 
 
 def identity(source: str) -> str:
@@ -11,6 +18,16 @@ def identity(source: str) -> str:
     if not source or "://" in source:
         return source
     return os.path.realpath(source)
+
+
+def without_packed_suffix(name: str) -> str:
+    """Return the name of a file without the suffix of its compression."""
+    return _PACKED_SUFFIX.sub("", name)
+
+
+def without_numbers(name: str) -> str:
+    """Return the name of a file without its numbers, by which the files of a job differ."""
+    return _NUMBER_IN_NAME.sub("", name)
 
 
 # File and folder names that many runs share.

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final
 
-from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import and_more
+from stabdiag.sources.names import without_numbers, without_packed_suffix
 from stabdiag.sources.sidecars import list_names
-
-# log.0 and log.1, train.log and train.log.2, out_rank0.txt; a name of only digits has no own part.
-_NEIGHBOR_NUMBER: Final = lazy_pattern(r"[-_.]?\d+")
-_PACKED_SUFFIX: Final = lazy_pattern(r"\.(?:gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
 
 _MAX_NAMED_NEIGHBORS: Final = 3
 
@@ -35,6 +30,9 @@ def describe_neighbors(log: Path) -> str:
 
 
 def _without_number(name: str) -> str:
-    """Return a name without its numbers, or "" if nothing but a suffix is left of it."""
-    plain = _NEIGHBOR_NUMBER.sub("", _PACKED_SUFFIX.sub("", name))
+    """Return a name without its numbers, or "" if nothing but a suffix is left of it.
+
+    These are log.0 and log.1, train.log and train.log.2, out_rank0.txt.
+    """
+    plain = without_numbers(without_packed_suffix(name))
     return "" if plain.startswith(".") else plain

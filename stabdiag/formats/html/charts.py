@@ -13,7 +13,13 @@ import numpy as np
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.compared import gap, run_names
 from stabdiag.formats.html.points import MAX_CHART_POINTS, look_up_values, select_points
-from stabdiag.formats.subject import cause_role, is_about_baseline, movement, range_with_band
+from stabdiag.formats.subject import (
+    SCORE_SERIES,
+    cause_role,
+    is_about_baseline,
+    movement,
+    range_with_band,
+)
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.baseline import BaselineComparison, SeriesComparison
 from stabdiag.model.comparison import Comparison
@@ -24,11 +30,10 @@ from stabdiag.model.report import Report
 
 _CHARTS_BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm", "reward")
 _AXIS_SCALES = {"grad_norm": "log", "loss_scale": "log2"}
-_CHART_SCORES = ("accuracy", "eval_accuracy", "score")
 
 # Roles that have no chart by themselves: counters, flags, and series of another chart.
 _NO_CHART = frozenset(
-    {"step", "epoch", "clock", "batch_id", "rank", "setting", "loss", "eval_loss", *_CHART_SCORES}
+    {"step", "epoch", "clock", "batch_id", "rank", "setting", "loss", "eval_loss", *SCORE_SERIES}
 )
 _MAX_CHART_GROUPS = 10
 _MAX_OUTLIERS = 20_000
@@ -135,7 +140,7 @@ def _scores(history: History) -> Iterator[list[Series]]:
     """Yield the scores of each chart; scores of a similar size share one."""
     by_column = {
         series.column: series
-        for role in _CHART_SCORES
+        for role in SCORE_SERIES
         for series in history.group(role).values()
         if len(series.finite())
     }

@@ -31,8 +31,8 @@ _PATIENCE: Final = 4
 _SNIFFED_LINES: Final = 20
 
 
-# Keys of each line in the journal of an Optuna study, which has its own reader.
-_OPERATION: Final = (b'"op_code":', b'"worker_id":')
+# Keys of each line in the journal of an Optuna study, which has a reader of its own.
+JOURNAL_KEYS: Final = (b'"op_code":', b'"worker_id":')
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
@@ -42,7 +42,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     """
     text = head.removeprefix(b"\xef\xbb\xbf")
     lines = text.split(b"\n")
-    if all(key in lines[0] for key in _OPERATION):
+    if all(key in lines[0] for key in JOURNAL_KEYS):
         return False
     if not is_complete and len(lines) > 1:
         lines.pop()

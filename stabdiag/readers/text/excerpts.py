@@ -44,7 +44,7 @@ _LINE_STAMP: Final = lazy_pattern(
     rb"[\[(]?(?:[A-Z]{4,8} )?(?:\d{2,4}[-/.]\d\d[-/.]\d{2,4}[ T])?\d\d:\d\d:\d\d"
 )
 
-_DIGITS: Final = lazy_pattern(rb"\d+")
+_DIGIT_RUN: Final = lazy_pattern(rb"\d+")
 
 # The fewest records of a longer text without a finite loss.
 _MIN_LOST: Final = 3
@@ -149,7 +149,7 @@ def _without_finite_loss(data: bytes, sample: Sample) -> TextEvidence | None:
     ]
     of_training = [item.name for _, item in records if names_training_loss(item.name)]
     # Records differ only in their numbers, sentences in their words.
-    repeats = len({_DIGITS.sub(b"", line) for line, _ in records}) < len(records)
+    repeats = len({_DIGIT_RUN.sub(b"", line) for line, _ in records}) < len(records)
     if len(records) < _MIN_LOST or not (repeats and of_training):
         return None
     if not all(starmap(_is_lost_record, records)):

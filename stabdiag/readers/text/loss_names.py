@@ -10,17 +10,17 @@ from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 
 # Counts between the name and the value: Loss [1, 100](epoch, minibatch): 2.31, loss (epoch 1, iter
 # 100): 2.31, Loss: [1, 100] 2.31, loss at [1/4, 100/600]: 2.31, and Train loss [100/600]: 2.31
-_COUNT: Final = rb"(?:(?i:epoch|batch|minibatch|iter(?:ation)?|step)[ :=]{0,2})?\d{1,9}"
+_NAMED_COUNT: Final = rb"(?:(?i:epoch|batch|minibatch|iter(?:ation)?|step)[ :=]{0,2})?\d{1,9}"
 _COUNTS: Final = rb" {0,3}%b(?:(?:/\d{1,9})?(?:, {0,6}|\]\[)%b(?:/\d{1,9})?|/\d{1,9})[\])]" % (
-    _COUNT,
-    _COUNT,
+    _NAMED_COUNT,
+    _NAMED_COUNT,
 )
-_DIGITS: Final = lazy_pattern(rb"\d{1,9}(?:/\d{1,9})?")
+_SHORT_COUNT: Final = lazy_pattern(rb"\d{1,9}(?:/\d{1,9})?")
 
 
 def _with_counts_first(row: re.Match[bytes]) -> bytes:
     """Return the name of a loss behind its counts: [1, 100] loss: , or [100/600] loss: ."""
-    counts = [match[0] for match in _DIGITS.finditer(row[3])]
+    counts = [match[0] for match in _SHORT_COUNT.finditer(row[3])]
     joined = b"][" if all(b"/" in count for count in counts) else b", "
     return b"[%b] %b%b: " % (joined.join(counts), row[1].lstrip(), row[2])
 
