@@ -22,8 +22,9 @@ from stabdiag.readers.text.grammar import TextPart, as_float, is_a_loss
 from stabdiag.readers.text.tokens import SAVES, evaluation_prefix, has_number
 from stabdiag.readers.text.unread_forms import record_form
 
-# Names of losses and of errors; a log with none of them on other lines costs one search.
-_LOSS_PARTS: Final = lazy_pattern(rb"oss|OSS|[Cc]ost|ntropy|nll|NLL|bjective|[Ee]rror|mse|MSE")
+# Names of losses and of errors; a log with none of them on other lines costs one search. It skips
+# bytes that begin none of them, but not if any begins with a character set.
+_LOSS_PARTS: Final = lazy_pattern(rb"oss|OSS|Cost|cost|ntropy|nll|NLL|bjective|Error|error|mse|MSE")
 
 _MAX_LINE: Final = 1000
 _MAX_EXAMINED: Final = 64

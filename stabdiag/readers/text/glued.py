@@ -47,7 +47,9 @@ _EPOCHS: Final = (b" Epoch ", b" epoch ", b" Epoch:", b" epoch:")
 # A record that begins as its line does, after the last value of the line: the end of a line between
 # them was lost. Epoch... (2/90 | Loss: 0.43)      Epoch... (3/90 | Loss: 0.26)
 _SAME_START: Final = lazy_pattern(
-    rb"(?m)^((?=[^\d\n]{0,30}(?:poch|POCH|[Ss]tep|STEP|[Ii]ter|ITER|[Bb]atch|pisode|ound))"
+    # Many lines have no digit near their start, which is found faster than a word.
+    rb"(?m)^((?=[^\d\n]{2,41}\d)"
+    rb"(?=[^\d\n]{0,30}(?:poch|POCH|[Ss]tep|STEP|[Ii]ter|ITER|[Bb]atch|pisode|ound))"
     rb"[^\s\d][^\d\n]{1,40})\d[^\n]{4,600}?[\d)\]}%][ \t]{1,200}\1\d[^\n]*"
 )
 _AFTER_VALUE: Final = rb"(?<=[\d)\]}%%])[ \t]{1,200}(?=%b\d)"

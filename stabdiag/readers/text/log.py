@@ -30,7 +30,7 @@ from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import Failures, may_report
 from stabdiag.readers.text.grammar import Grammar, Kind, StatusLine, TextPart, may_match
-from stabdiag.readers.text.line_forms import line_forms, may_contain, outline
+from stabdiag.readers.text.line_forms import line_forms, may_contain
 from stabdiag.readers.text.messages import Messages, may_be_message
 from stabdiag.readers.text.printed_arguments import find_arguments
 from stabdiag.readers.text.reports import (
@@ -161,9 +161,10 @@ class TextLog:
         self, data: bytes, parts_by_kind: Sequence[tuple[Kind, TextPart]]
     ) -> None:
         """Count the lines that are only NaN, or that say that an unknown value is NaN."""
-        if _UNNAMED_NAN.search(outline(data)) is not None:
-            self._unnamed += len(_UNNAMED_NAN.findall(data))
-        if may_contain(data, b"nan", b"NaN") and may_contain(data, *_FINDS):
+        if not may_contain(data, b"nan", b"NaN", b"Nan"):
+            return
+        self._unnamed += len(_UNNAMED_NAN.findall(data))
+        if may_contain(data, *_FINDS):
             # Above the first record, it is a value of the data.
             starts = (min(part.starts) for kind, part in parts_by_kind if kind.is_record)
             begin = 0 if self._table else min(starts, default=0)
@@ -255,7 +256,7 @@ class TextLog:
 
 # A line that is only NaN, as a script prints the loss of a batch.
 _UNNAMED_NAN: Final = lazy_pattern(
-    rb"(?m)^[ \t]{0,8}(?:tensor\()?[Nn]a[Nn](?:, [^\n]{1,40})?\)?[ \t\r]{0,8}$"
+    rb"(?m)\n[ \t]{0,8}(?:tensor\()?(?:nan|NaN|Nan)(?:, [^\n]{1,40})?\)?[ \t\r]{0,8}$"
 )
 
 # A line with one of these words may report a NaN.

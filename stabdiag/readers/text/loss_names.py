@@ -122,7 +122,14 @@ OTHER_PAIRS: Final = (
         (b"loss of ",), rb"\bloss of (?=-?\d{1,9}\.\d|(?:nan|NaN|inf)(?:[\s,;]|$))", b"loss: "
     ),
     # [###   ] 5% (3 of 60) loss 2.31
-    Normalization((b" of ", b"oss"), rb"(?<=[(\[])(\d{1,9}) of (\d{1,9})(?=[)\]])", rb"\1/\2"),
+    *(
+        Normalization(
+            (b" of ", b"oss"),
+            rb"%b(\d{1,9}) of (\d{1,9})(?=%b)" % (re.escape(opening), re.escape(closing)),
+            opening + rb"\1/\2",
+        )
+        for opening, closing in ((b"(", b")"), (b"[", b"]"))
+    ),
     # <epoch>3</epoch><loss>2.31</loss>
     Normalization(
         (b"oss>", b"</"),

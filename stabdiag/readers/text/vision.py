@@ -65,7 +65,7 @@ def _scores_of_evaluation(match: re.Match[bytes]) -> bytes:
 #     d1         d2         d3    abs_rel     sq_rel       rmse   rmse_log      log10      silog
 # 0.9150     0.9880     0.9970     0.0980     0.0420     0.3440     0.1210     0.0420     9.1000
 _DEPTH_TABLE: Final = (
-    rb"(?m)^[ \t]{0,20}((?:silog|abs_?rel|[ad]1)[ \t,|][\w \t,|]{8,200})\r?\n"
+    rb"\n[ \t]{0,20}((?:silog|abs_?rel|[ad]1)[ \t,|][\w \t,|]{8,200})\r?\n"
     rb"([ \t&]{0,20}[\w+.][-\w+. \t,|&\\]{8,200})(?=\r?\n|\Z)"
 )
 _DEPTH_ERROR: Final = lazy_pattern(
@@ -85,7 +85,7 @@ def _errors_of_depth(match: re.Match[bytes]) -> bytes:
     if not all(map(_NUMBER.fullmatch, values)):
         return match[0]
     cells = zip(names, values, strict=True)
-    return b", ".join(b"%b: %b" % cell for cell in cells) + b"\n"
+    return b"\n" + b", ".join(b"%b: %b" % cell for cell in cells) + b"\n"
 
 
 # The networks of GANs in widespread tutorials: >12, dA[0.053,0.058] dB[0.024,0.041] g[2.720,2.900];
