@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
-from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
@@ -21,10 +19,12 @@ from stabdiag.readers.run_columns import with_runs
 from stabdiag.readers.sniff import (
     CSV,
     LABELED_BYTES,
+    detect,
+    has_known_names,
     has_labeled_rows,
+    reader_of_unknown,
     refuse_empty,
     refuse_pointer,
-    sniff,
     without_row_labels,
 )
 from stabdiag.readers.source import Stream, open_stream
@@ -118,24 +118,29 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
 
 def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
     """Return a stream with its reader, if needed without the labels of its lines."""
-    try:
-        chosen = sniff(stream, has_known_names=True)
-    except NoUsableRecord:
+    chosen = detect(stream)
+    if chosen is None or not has_known_names(chosen, stream):
         # Imported here, as nearly all logs are read as they are.
         from stabdiag.readers.decorations import undecorated
         from stabdiag.readers.run_summary import summarized
         from stabdiag.readers.table_excerpt import excerpted
 
         # The label of a line may look like a value, so it is removed before names are unknown.
-        with_known_names = partial(sniff, has_known_names=True)
         fallbacks = (undecorated, excerpted, summarized)
-        results = (fallback(stream, with_known_names) for fallback in fallbacks)
-        return next(filter(None, results), None) or (stream, sniff(stream))
+        results = (fallback(stream, _detect_known) for fallback in fallbacks)
+        rest = next(filter(None, results), None)
+        return rest or (stream, chosen or reader_of_unknown(stream))
     if chosen.name == CSV and has_labeled_rows(stream.peek(LABELED_BYTES)):
         from stabdiag.readers.decorations import undecorated
 
-        return undecorated(stream, sniff) or (without_row_labels(stream), chosen)
+        return undecorated(stream, detect) or (without_row_labels(stream), chosen)
     return stream, chosen
+
+
+def _detect_known(stream: Stream) -> Reader | None:
+    """Return the reader of a stream if it has known names, or None."""
+    detected = detect(stream)
+    return detected if detected is not None and has_known_names(detected, stream) else None
 
 
 def bare(stream: Stream) -> Stream:

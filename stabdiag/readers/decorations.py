@@ -12,7 +12,6 @@ from io import BytesIO
 from itertools import pairwise
 from typing import Final
 
-from stabdiag.errors import NoUsableRecord
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.reader import Reader
@@ -101,10 +100,12 @@ _FRAME: Final = lazy_pattern(
 _MAX_DECORATIONS: Final = 6
 
 
-def undecorated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream, Reader] | None:
+def undecorated(
+    stream: Stream, detect: Callable[[Stream], Reader | None]
+) -> tuple[Stream, Reader] | None:
     """Return the stream without the decorations of its lines, and its reader.
 
-    Decorations are removed one by one, from the outside, until ``sniff`` recognizes the rest: the
+    Decorations are removed one by one, from the outside, until ``detect`` recognizes the rest: the
     innermost may be the counter of the log. Return None if it recognizes none.
     """
     head = stream.peek(_HEAD_BYTES)
@@ -117,9 +118,8 @@ def undecorated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stre
     for count in range(0 if is_framed else 1, len(decorations) + 1):
         removed = decorations[:count]
         trial = Stream(stream.name, BytesIO(_without(longer, removed)))
-        try:
-            reader = sniff(trial)
-        except NoUsableRecord:
+        reader = detect(trial)
+        if reader is None:
             continue
         if removed:
             stream.notes.append("the labels that other programs added to each line are ignored")

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Final
 
-from stabdiag.errors import NoUsableRecord
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
@@ -40,10 +39,12 @@ _LAST_VALUE: Final = lazy_pattern(
 )
 
 
-def summarized(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream, Reader] | None:
+def summarized(
+    stream: Stream, detect: Callable[[Stream], Reader | None]
+) -> tuple[Stream, Reader] | None:
     """Return the stream of the last summary in a text as a JSON record, and its reader.
 
-    Return None if there is none that ``sniff`` recognizes.
+    Return None if there is none that ``detect`` recognizes.
     """
     data = stream.peek(_MAX_SUMMARY_BYTES)
     if len(data) == _MAX_SUMMARY_BYTES or _SUMMARY_TITLE not in data or b"\0" in data:
@@ -58,9 +59,8 @@ def summarized(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Strea
             finite = number - number == 0
             record[name.decode("utf-8", "replace")] = number if finite else str(number)
     line = json.dumps(record).encode() + b"\n"
-    try:
-        reader = sniff(Stream(stream.name, BytesIO(line)))
-    except NoUsableRecord:
+    reader = detect(Stream(stream.name, BytesIO(line)))
+    if reader is None:
         return None
     stream.notes.append("only the summary of the run is read: its history is a picture")
     return stream.rewritten(iter([line])), reader

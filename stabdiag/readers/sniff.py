@@ -6,7 +6,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection
-from functools import lru_cache
 from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
@@ -176,17 +175,16 @@ def _describe_failure(data: bytes) -> str:
     return ""
 
 
-@lru_cache(maxsize=1)
 def _describe_values(data: bytes) -> str:
-    """Describe which values of a log a text has, and what it lacks. Cached."""
-    from stabdiag.readers.text.clean import Text
+    """Describe which values of a log a text has, and what it lacks."""
+    from stabdiag.readers.text.clean import cleaned
     from stabdiag.readers.text.sample import loss_names
     from stabdiag.readers.text.spans import find_spans
 
-    lines = Text(data).data.split(b"\n")
-    counts = Counter(
-        name for line in lines if len(line) <= _MAX_SNIFFED_LINE for name in find_spans(line)
-    )
+    counts: Counter[str] = Counter()
+    for line, count in Counter(cleaned(data).split(b"\n")).items():
+        if len(line) <= _MAX_SNIFFED_LINE:
+            counts.update(dict.fromkeys(find_spans(line), count))
     loss = next(iter(loss_names(counts)), None)
     if loss is not None and counts[loss] == 1:
         return (
@@ -244,33 +242,46 @@ def refuse_empty(stream: Stream) -> None:
     raise NoUsableRecord(f"{stream.name}: empty; has the run logged anything yet?")
 
 
-def sniff(stream: Stream, *, has_known_names: bool = False) -> Reader:
-    """Return the reader of a stream, or raise an error that describes the stream.
+def sniff(stream: Stream) -> Reader:
+    """Return the reader of a stream, or raise an error that describes the stream."""
+    return detect(stream) or reader_of_unknown(stream)
 
-    With ``has_known_names``, a text whose values have unknown names is not recognized.
-    """
+
+def detect(stream: Stream) -> Reader | None:
+    """Return the reader of a stream, or None if it is a text whose values have unknown names."""
     head, is_complete = stream.head()
     if _is_source_code(stream, head):
-        raise NoUsableRecord(f"{stream.name}: {_SOURCE_CODE_REFUSAL}")
+        return None
     detected = _first(_EARLY, head, is_complete=is_complete)
     if detected is reader(CSV) and b"oss" in head and _is_table_in_text(stream):
         detected = None
     if detected is None and not_text(head) is None:
         detected = _text(stream) or _fallback(stream, head, is_complete=is_complete)
-        if detected is None and not has_known_names:
-            detected = _unknown(stream)
-    if has_known_names and detected is reader(CSV) and _has_only_unknown_columns(stream):
-        detected = None
-    if detected is None:
-        raise NoUsableRecord(f"{stream.name}: {_describe(stream, head)}")
     return detected
 
 
-def _has_only_unknown_columns(stream: Stream) -> bool:
+def reader_of_unknown(stream: Stream) -> Reader:
+    """Return the reader of a text whose values have unknown names, or raise an error.
+
+    The error describes the stream, which ``detect`` did not recognize.
+    """
+    head, _ = stream.head()
+    is_source_code = _is_source_code(stream, head)
+    detected = None if is_source_code or not_text(head) is not None else _unknown(stream)
+    if detected is None:
+        why = _SOURCE_CODE_REFUSAL if is_source_code else _describe(stream, head)
+        raise NoUsableRecord(f"{stream.name}: {why}")
+    return detected
+
+
+def has_known_names(detected: Reader, stream: Stream) -> bool:
+    """Return True if a table has a column with a known name, or a stream has another format."""
+    if detected is not reader(CSV):
+        return True
     from stabdiag.readers.csv.headerless import has_only_unknown_columns
 
     head, is_complete = stream.head()
-    return has_only_unknown_columns(head, stream.name, is_complete=is_complete)
+    return not has_only_unknown_columns(head, stream.name, is_complete=is_complete)
 
 
 def _is_table_in_text(stream: Stream) -> bool:

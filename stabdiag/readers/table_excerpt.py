@@ -20,14 +20,14 @@ from io import BytesIO
 from itertools import chain, pairwise
 from typing import Final, TypeAlias
 
-from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.csv.dialect import with_joined_names
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.clean import cleaned
+from stabdiag.readers.text.line_forms import outline
 from stabdiag.readers.text.printed import short_table
 from stabdiag.readers.words import with_joined_words
 
@@ -64,16 +64,20 @@ class _Block:
     rows: list[_Row]
 
 
-def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream, Reader] | None:
+def excerpted(
+    stream: Stream, detect: Callable[[Stream], Reader | None]
+) -> tuple[Stream, Reader] | None:
     """Return the stream of the longest table in a text, and its reader.
 
-    Return None if the text has no table whose first column counts, or ``sniff`` recognizes none.
+    Return None if the text has no table whose first column counts, or ``detect`` recognizes none.
     """
     data = stream.peek(_MAX_EXCERPT_BYTES)
     if len(data) == _MAX_EXCERPT_BYTES or b"\0" in data:
         return None
-    lines = Text(data).data.decode("utf-8", "replace").split("\n")
-    blocks = list(_blocks(lines))
+    text = cleaned(data)
+    # Most texts repeat a few lines, none of which is a row.
+    has_rows = any(map(_row, outline(text).decode("utf-8", "replace").split("\n")))
+    blocks = list(_blocks(text.decode("utf-8", "replace").split("\n"))) if has_rows else []
     tables = [
         at
         for at, block in enumerate(blocks)
@@ -89,7 +93,7 @@ def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
         rows = _with_later_rows(block.rows, names, blocks[at + 1 :])
         if rows is None:
             return None
-        result = _as_table(stream, names, rows, sniff)
+        result = _as_table(stream, names, rows, detect)
         if result is not None:
             return result
     short = short_table(data)
@@ -97,17 +101,16 @@ def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
         return None
     names, cells = (*(name.replace(",", " ") for name in short[0]),), short[1]
     texts = [(*((cell or b"").decode("utf-8", "replace") for cell in row),) for row in cells]
-    return _as_table(stream, names, texts, sniff)
+    return _as_table(stream, names, texts, detect)
 
 
 def _as_table(
-    stream: Stream, names: _Row, rows: Sequence[_Row], sniff: Callable[[Stream], Reader]
+    stream: Stream, names: _Row, rows: Sequence[_Row], detect: Callable[[Stream], Reader | None]
 ) -> tuple[Stream, Reader] | None:
     """Return the stream and the reader of rows as lines of CSV, or None if they have no reader."""
     table = "\n".join(map(",".join, [names, *rows])).encode() + b"\n"
-    try:
-        reader = sniff(Stream(stream.name, BytesIO(table)))
-    except NoUsableRecord:
+    reader = detect(Stream(stream.name, BytesIO(table)))
+    if reader is None:
         return None
     stream.notes.append("only the table of the text is read")
     return stream.rewritten(iter([table])), reader
@@ -135,7 +138,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
     above: list[str] = []
     rows: list[_Row] = []
     for line in [*lines, ""]:
-        row = _cells(line, _EXCERPT_CELL) if len(line) <= _MAX_ROW_LENGTH else None
+        row = _row(line)
         if row is not None and (not rows or len(row) == len(rows[-1])):
             rows.append(row)
             continue
@@ -184,11 +187,13 @@ def _names(line: str, columns: int) -> _Row | None:
     return None
 
 
-def _cells(line: str, pattern: re.Pattern[str]) -> _Row | None:
-    """Return the cells of a line if all match a pattern, or None."""
+def _row(line: str) -> _Row | None:
+    """Return the cells of a line if all are numbers, or None."""
+    if len(line) > _MAX_ROW_LENGTH:
+        return None
     text = with_joined_words(line).strip(_EDGE_MARKS)
     for separator in _SEPARATORS:
         cells = (*map(str.strip, separator.split(text)),)
-        if len(cells) >= _MIN_EXCERPT_CELLS and all(map(pattern.fullmatch, cells)):
+        if len(cells) >= _MIN_EXCERPT_CELLS and all(map(_EXCERPT_CELL.fullmatch, cells)):
             return cells
     return None

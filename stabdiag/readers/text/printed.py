@@ -34,6 +34,7 @@ from stabdiag.readers.pieces import Piece, Rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.line_forms import outline
 from stabdiag.readers.text.optimizers import name_function
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.table import make_cell_piece
@@ -50,6 +51,9 @@ _COLUMN_BAR: Final = lazy_pattern(rb"\||\xe2[\x94\x95][\x82\x83\x91]")
 _BETWEEN_BARS: Final = lazy_pattern(r"[^|│┃║]+")
 # Below the heading of a table in Markdown.
 _MARKDOWN_RULE: Final = lazy_pattern(rb"[ \t|:+]{0,8}-[ \t|:+-]{2,2000}")
+
+# What any line with several cells has: a bar, the sign of a comment, or not just a blank.
+_CELL_SIGN: Final = lazy_pattern(rb"[|#\t\v\f\x1c-\x1f\x80-\xff]|\S  ")
 
 # A name or a cell may have several words. A number that is wider than its column is only one blank
 # away from the next number.
@@ -175,7 +179,8 @@ def _tables(data: bytes) -> list[_Table]:
     tables: list[_Table] = []
     table, inside = None, False
     data = name_function(data)
-    lines = data.split(b"\n") if any(word in data for word in _NAME_STEMS) else []
+    # A log without a table repeats a few lines, none of which is a heading.
+    lines = data.split(b"\n") if any(map(_may_be_heading, outline(data).split(b"\n"))) else []
     for number, line in enumerate(lines):
         named = any(word in line for word in _NAME_STEMS)
         barred = (named or table is not None) and _COLUMN_BAR.search(line) is not None
@@ -215,6 +220,11 @@ def _tables(data: bytes) -> list[_Table]:
             full_text = line.decode("utf-8", "replace")
             others.append(BadLine(line=number, reason=reason, above=above, text=full_text))
     return tables
+
+
+def _may_be_heading(line: bytes) -> bool:
+    """Return True if a line may have several cells with a name; fast."""
+    return any(word in line for word in _NAME_STEMS) and _CELL_SIGN.search(line) is not None
 
 
 def _is_of_evaluation(names: Sequence[str], above: bytes) -> bool:
