@@ -130,7 +130,7 @@ class Text:
         if b"\x1b" in block:
             block = _ANSI.sub(b"", block)
         block = b"\n" + block.removeprefix(_BYTE_ORDER_MARK)
-        if b"`" in block and _FENCE_MARK in block:
+        if b"`" in block and _FENCE_MARK in block and _may_have_source(block):
             block = _FENCED.sub(_without_code, block)
         block = separate_records(without_emphasis(_plain_signs(block)))
         self._first = first_line
@@ -201,6 +201,11 @@ def _long_lines(block: bytes, longest: int) -> list[tuple[int, int]]:
     begins = np.append(0, ends[:-1] + 1)
     is_long = ends - begins > longest
     return list(zip(begins[is_long].tolist(), ends[is_long].tolist(), strict=True))
+
+
+def _may_have_source(block: bytes) -> bool:
+    """Return True if a line of a block is a statement; a few lines are repeated in most logs."""
+    return any(map(begins_as_source, outline(block).split(b"\n")))
 
 
 def _without_code(fenced: re.Match[bytes]) -> bytes:

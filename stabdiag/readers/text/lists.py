@@ -76,10 +76,13 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     begin = len(data) - len(data.lstrip())
     for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
         text = match[1] if match[2] else match[1].rpartition(b",")[0]
-        name, values = _name(data, match.start()), _values(text)
+        values = _values(text)
+        if len(values) < fewest:
+            continue
+        name = _name(data, match.start())
         if name is None and (match.start() <= begin or _grows(lists, values)):
             name = name_of_values(source)
-        if name is not None and len(values) >= fewest:
+        if name is not None:
             lists[name] = values
     losses = [name for name, values in lists.items() if _are_losses(name, values)]
     longest = max((len(lists[name]) for name in losses), default=0)

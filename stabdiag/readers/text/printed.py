@@ -223,8 +223,10 @@ def _tables(data: bytes) -> list[_Table]:
 
 
 def _may_be_heading(line: bytes) -> bool:
-    """Return True if a line may have several cells with a name; fast."""
-    return any(word in line for word in _NAME_STEMS) and _CELL_SIGN.search(line) is not None
+    """Return True if a line may have several cells that are names, none of which has a value."""
+    if not any(word in line for word in _NAME_STEMS) or b"=" in line or b", " in line:
+        return False
+    return _CELL_SIGN.search(line) is not None
 
 
 def _is_of_evaluation(names: Sequence[str], above: bytes) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise, repeat
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -107,18 +108,19 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     }
     if _is_above_failure(data, sample.word):
         return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=True)
-    bars = [line for _, line in lines_with_a_loss(data) if _PROGRESS_BAR.search(line)]
-    limit = _MAX_AROUND_BAR if len(bars) == 1 else MAX_PASTE
+    bars = (line for _, line in lines_with_a_loss(data) if _PROGRESS_BAR.search(line))
+    few_bars = [*islice(bars, 2)]
+    limit = _MAX_AROUND_BAR if len(few_bars) == 1 else MAX_PASTE
     counts = [*islice((dict(line) for lines in trained.values() for line in lines), MAX_PASTE)]
     is_timed = any(_LOG_TIME.match(line) for _, line in lines_with_a_loss(data))
     others = (
-        line
-        for line in data.splitlines()
+        repeat(line, count)
+        for line, count in Counter(data.splitlines()).items()
         if line.strip() and not _SCALE_OR_OVERFLOW.search(line) and not _shares_count(line, counts)
         # The messages of the logger that wrote the record are not prose.
         if not (is_timed and _LOG_TIME.match(line))
     )
-    if len([*islice(others, limit + 1)]) > limit:
+    if len([*islice(chain.from_iterable(others), limit + 1)]) > limit:
         is_prose = len(data) > MAX_SHORT or (
             SENTENCE.search(data) is not None and not _is_counted_first(data)
         )
@@ -127,7 +129,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         return _split_record(trained) or _ranked_record(trained)
     shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
     # The only counter may be a position.
-    is_positioned = bool(bars) or _starts_with_position(data)
+    is_positioned = bool(few_bars) or _starts_with_position(data)
     if shapes:
         result = find_excerpt(shapes, fewest=1)
         if result is None and is_positioned:
