@@ -246,9 +246,10 @@ LONE_EXCEPTION: Final = MessageKind(
         *(b"abi: terminating", b"panic: ", b"panicked at", b"atal error: "),
         *(b"FATAL", b"CRITICAL", b"atal e", b"heck failed", b"heck failure", b"what():"),
         *(b"ssertion `", b"exc.", b"xceptions.", b"rrors."),
+        *(b"xception in thread ", b".lua:", b": attempt to "),
     ),
     line=lazy_pattern(
-        rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
+        rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] |Caused by: )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
         rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$"
         rb"|StopIteration(?::|\s{0,9}$)|SystemExit: [1-9])"
         # Exceptions whose names do not say so: requests.exceptions.ReadTimeout: …
@@ -258,6 +259,13 @@ LONE_EXCEPTION: Final = MessageKind(
         rb"|^terminate called (?:after throwing|without an active exception|recursively)"
         rb"|^panic: |^thread '[^'\n]{1,40}' panicked at |^fatal error: |^Error in [^\n]{1,80}\) : "
         rb"|^libc\+\+abi(?:\.dylib)?: terminating"
+        # Java, Lua, Ruby, Elixir, Nim, and Cargo of a program in Rust.
+        rb"|\bException in thread \"[^\"\n]{1,80}\" \S"
+        rb"|^\S{1,200}(?: \S{1,200})?\.lua:\d{1,6}:\s(?! ?[Ww]arn)"
+        rb"|: attempt to (?:call|index|perform|compare|concatenate) "
+        rb"|^\S{1,120}\.rb:\d{1,6}:in [`'][^\n]{1,400}\(\w{2,60}Error\)\s{0,9}$"
+        rb"|^\*\* \([A-Z][\w.]{1,60}Error\) \S|^Error: unhandled exception: "
+        rb"|^error: process didn't exit successfully: "
         rb"|(?<!\b[Nn]o )\b[Ff]atal (?:error|exception)\b(?! (?:handl|rate|count))"
         rb"|^F\d{4} \d\d:\d\d:\d\d\.\d[^\n]{0,80}\] "
         # The level of a line, after its time and its place.

@@ -107,6 +107,14 @@ DIED = (
     "panic: runtime error: index out of range",
     "thread 'main' panicked at src/main.rs:42:5:",
     "Error in eval(expr) : object 'x' not found",
+    'Exception in thread "main" java.lang.IllegalStateException: empty batch',
+    "Caused by: org.example.ShapeException: 32 rows and 31 labels",
+    "luajit: train.lua:47: expecting target table",
+    '[string "step"]:1: attempt to call a nil value',
+    "train.rb:31:in `step': undefined method `+' for nil:NilClass (NoMethodError)",
+    "** (ArgumentError) expected shapes to be compatible",
+    "Error: unhandled exception: index 10 not in 0 .. 9 [IndexDefect]",
+    "error: process didn't exit successfully: `target/release/train`",
     "wandb: run crashed",
     "libc++abi: terminating due to uncaught exception of type std::runtime_error",
     "torch._C._LinAlgError: linalg.cholesky: the input is not positive-definite",
@@ -132,6 +140,7 @@ DIED = (
     "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
     "Exiting: loss > 100 for 10 steps",
 )
+DIED_IN_JAVA_OR_LUA = [line for line in DIED if ".lua:" in line or "Exception: " in line]
 HARMLESS = (
     "[INFO] Model is improving ppl: inf --> 4.87",
     "training loss improved: inf ==> 2.31",
@@ -173,6 +182,8 @@ HARMLESS = (
     "free(): 10 GB",
     "tasks cancelled: 0",
     "Registered handler for signal 15",
+    "wrote train.lua: 12 lines",
+    "train.lua:12: Warning: a module is deprecated",
     "loss scale reached 65536",
     "Overflow count 3, loss scale 1024.",
     "Killed 3 stale workers",
@@ -207,6 +218,14 @@ def test_a_line_about_the_end_of_the_process_is_a_message_at_the_last_step(histo
     assert [event.quote for event in messages] == [" ".join(line.split())]
     assert messages[0].step >= read.series["loss"].steps[-1] - 1
     assert np.isfinite(read.series["loss"].values).all()
+
+
+@pytest.mark.parametrize("form", LOGS)
+@pytest.mark.parametrize("line", DIED_IN_JAVA_OR_LUA)
+def test_the_frames_below_the_end_of_the_process_do_not_hide_it(history, form, line):
+    frames = "\n".join(f"\tat org.example.Train.step{n}(Train.java:{n})" for n in range(9))
+    read = history(form, f"{line}\n{frames}")
+    assert [event.quote for event in read.events if event.kind is EventKind.MESSAGE] == [line]
 
 
 @pytest.mark.parametrize("form", LOGS)
