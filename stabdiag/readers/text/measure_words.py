@@ -26,6 +26,7 @@ OTHER_LOSSES: Final = (
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective", b"objf"),
     *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
     *(b"Log-likelihood", b"Log-Likelihood", b"Log likelihood", b"Log Likelihood", b"LogLik"),
+    *(b"logL", b"LL/token"),
     LIKELIHOOD,
     *(b"SmoothL1", b"smooth_l1", b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE"),
     *(b"mae", b"MAE", b"rmspe", b"RMSPE", b"rmsle", b"RMSLE", b"mape", b"MAPE", b"RSE", b"RAE"),
@@ -68,7 +69,7 @@ REWARDS: Final = (b"eward", b"eturn", b"Rew", b"rew", SCORE)
 # Objectives that may rise as a network learns, in lower case.
 OBJECTIVES: Final = (
     *(b"elbo", b"objective", b"objf", b"log-likelihood", b"log_likelihood", b"log likelihood"),
-    *(b"loglik", b"log-prob", b"log_prob", LIKELIHOOD),
+    *(b"loglik", b"log-prob", b"log_prob", b"logl", b"ll/token", LIKELIHOOD),
 )
 
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero prints the parts and the total.
@@ -86,12 +87,12 @@ TRAINED: Final = (b"train", b"learn")
 SPLIT: Final = lazy_pattern("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
 
 _OTHER_LOSS: Final = lazy_pattern(
-    r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total|global"
+    r"((?:(?:the|val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total|global"
     r"|overall|current)[ _/-]"
     r"|(?:avg|current)(?=cost)|\w{1,30}'s "
     r"|(?:binary|categorical|sparse[ _]categorical|masked|softmax|sigmoid)[ _]){0,2})"
     r"(cross[ _-]?entropy|smooth[ _-]?l1|huber|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
-    r"|objective(?: function)?|objf|(?:log[ _-]?)?likelihood|loglik"
+    r"|objective(?: function)?|objf|(?:log[ _-]?)?likelihood|loglik|logl|ll/token"
     r"|log[ _-]?prob|bce|n?r?mse|ce|mae|rms[lp]e|s?mape|r?rse|rae|l[12]|fair|quantile|poisson"
     r"|tweedie|total|score at|perplexity|ppl|obj"
     r"|(?:squared )?error)"

@@ -88,6 +88,7 @@ _UNSIGNED_PAIR: Final = (
     rb"(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
     rb"(?:[Ll]oss|LOSS|lr(?:ate)?|LR|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
+    rb"|[Pp]erplexity|[Ll]ikelihood|[Oo]bjective"
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|[Cc]ross[_ -]?[Ee]ntropy|nce|nll|NLL|bce|BCE"
     rb"|mse|MSE|elbo|ELBO|[Rr]eward(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)"
     rb"|[Ee]rr(?:or)?(?=[ \t]{1,4}(?:[-+]?\d{1,9}\.\d|nan|NaN|inf))))"
@@ -101,7 +102,10 @@ _WITHOUT_SIGN: Final = lazy_pattern(_UNSIGNED_PAIR)
 # | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms, and epoch 3: foo 1,200
 _SEPARATOR: Final = lazy_pattern(rb"[|;\[\](){}\t]|,(?!\d{3})|(?<=\d): ")
 _NAME_TOKEN: Final = lazy_pattern(rb"[A-Za-z][\w./-]{0,40}")
-_WHOLE_NUMBER: Final = lazy_pattern(rb"(%b)(?:%%|[KMGT])?%b" % (_GROUPED_NUMBER, _UNIT_SUFFIX))
+# A full stop may follow it: iteration 7: perplexity 231.5.
+_WHOLE_NUMBER: Final = lazy_pattern(
+    rb"(%b)(?:%%|[KMGT])?%b\.{0,3}" % (_GROUPED_NUMBER, _UNIT_SUFFIX)
+)
 _MAX_TOKEN: Final = 80
 _TOKEN: Final = lazy_pattern(rb"\S{1,%d}" % _MAX_TOKEN)
 _MIN_ALTERNATING: Final = 3

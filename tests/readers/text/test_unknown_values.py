@@ -42,11 +42,24 @@ def test_lists_are_no_values(diagnosed):
         "Iter {n} | Log likelihood: {value}\n",
         "DEBUG - Likelihood for iteration {n}: {value}\n",
         "Iter {n} | likelihood: {value}\n",
+        "[INFO] Iteration {n}: log-likelihood {value}.\n",
+        "Iteration {n}: loglik {value}.\n",
+        "EM iteration {n}, logL={value}, delta=1.5\n",
+        "<{n}> LL/token: {value}\n",
+        "At iteration {n} the objective is {value}.\n",
+        "sampler: iteration {n} of 90, log likelihood {value}, 3 topics\n",
     ],
 )
 def test_a_log_likelihood_is_a_negated_loss(diagnosed, form):
     history = diagnosed(lines(form, [-5000.25 + 40 * n for n in range(12)])).history
     assert history.series["loss"].values[[0, -1]].tolist() == [5000.25, 4560.25]
+
+
+def test_a_perplexity_without_a_sign(diagnosed):
+    form = "Epoch {n}, after 40 batches, train perplexity {value}, valid perplexity 9.5.\n"
+    series = diagnosed(lines(form, FALLING)).history.series
+    assert series["loss"].values.tolist() == pytest.approx(FALLING)
+    assert set(series["eval_loss"].values) == {9.5}
 
 
 def test_a_positive_likelihood_is_not_a_loss(diagnosed):
