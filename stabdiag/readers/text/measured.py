@@ -337,6 +337,12 @@ def _is_partial(name: str, line: bytes, at: Span) -> bool:
     return is_first or b"best" in line[: at[0]].lower()
 
 
+# Counters of the batches of an epoch.
+_BATCH_COUNTERS: Final = frozenset(
+    {"batch", "minibatch", "mini-batch", "mini_batch", "iter", "iteration"}
+)
+
+
 def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
     """Rename a part to an evaluation if it repeats the steps of the usual part without rates.
 
@@ -351,6 +357,10 @@ def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
     if STEP not in part.names or not rates.isdisjoint(part.names):
         return part
     if not ((rates or evaluates) and alike <= {*usual.names}):
+        return part
+    # The batches of an epoch, whose summary has the rate, or the summary of batches.
+    is_batch = not _BATCH_COUNTERS.isdisjoint({*part.names} - {*usual.names})
+    if is_batch or assign(part.names).has("lr"):
         return part
     usual_steps, steps = (_counts(lines, by_epoch) for lines in (usual, part))
     # A block may begin between the two lines of a step. A single line may lack its rate as well.

@@ -125,6 +125,21 @@ def test_a_repeated_step_without_learning_rate_is_an_evaluation(put):
     assert series["eval_loss"].values.tolist() == [5 - n / 100 for n in range(10, 61, 10)]
 
 
+@pytest.mark.parametrize(
+    "batch",
+    [
+        "Epoch[{n} of 9]-Minibatch[1-50]: TrainLossPerSample = {loss}; SamplesPerSecond = 9.5",
+        "epoch {n} batch 50: loss {loss}",
+    ],
+)
+def test_a_batch_and_the_summary_of_its_epoch_with_a_rate_are_no_evaluations(put, batch):
+    epoch = f"{batch}\nFinished Epoch[{{n}} of 9]: TrainLossPerSample = {{loss}}; LR = 1e-4\n"
+    text = "".join(epoch.format(n=n, loss=4 - n / 10) for n in range(1, 9))
+    series = stabdiag.read(put(text.replace("TrainLossPerSample =", "loss:"))).series
+    assert "eval_loss" not in series
+    assert series["loss"].values[-1] == 3.2
+
+
 SPLITS = {
     "behind the name of a program": (
         "[train.py:  171]:\ttrain Epoch {n} Loss {loss} Acc 0.5",
