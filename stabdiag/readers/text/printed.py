@@ -62,8 +62,10 @@ _CELL_TEXT: Final = lazy_pattern(r"\S+(?: \S+)*")
 
 _COLUMN_NAME: Final = lazy_pattern(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
 _INTEGER_CELL: Final = lazy_pattern(r"\d{1,12}(?:\.0)?")
+# 30:, 30) or [30], below the name of a counter.
+_MARKED_COUNT: Final = lazy_pattern(r"[\[(]?(\d{1,12})[\]):.]{1,2}")
 # The start of a row, which most other lines of a log lack.
-_NUMBERED_ROW: Final = lazy_pattern(rb"[ \t]{0,200}[-+]?(?:[.\d]|nan|inf)")
+_NUMBERED_ROW: Final = lazy_pattern(rb"[ \t]{0,200}[-+\[(]?(?:[.\d]|nan|inf)")
 _PRINTED_NUMBER: Final = lazy_pattern(
     r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE
 )
@@ -191,7 +193,7 @@ def _tables(data: bytes) -> list[_Table]:
         cells = [*(_BETWEEN_BARS if barred else _CELL_TEXT).finditer(text)]
         if named and not barred and text.startswith("# "):
             cells = [*_BLANK_FREE_TEXT.finditer(text, 1)]
-        names = tuple(map(_plain, cells)) if named else ()
+        names = tuple(_plain(cell).removesuffix(":") for cell in cells) if named else ()
         if named and barred and not _is_heading(names, barred=True):
             names = _joined_names(lines[number - 1], names)
         if not is_read:
@@ -271,12 +273,16 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
             is_row = len(words) == len(table.heading)
             if not is_row or not all(_PRINTED_NUMBER.fullmatch(word[0]) for word in words):
                 return None
-        elif not _INTEGER_CELL.fullmatch(words[0][0]):
+        count = _MARKED_COUNT.fullmatch(words[0][0])
+        is_counted = count is not None and _COUNTER_NAME.fullmatch(table.names[0])
+        if table.counted and not is_counted and not _INTEGER_CELL.fullmatch(words[0][0]):
             return None
         if len(words) == len(table.heading):
             row = [word[0] for word in words]
         elif len(row) != len(table.heading):
             row = [_lower_cell(name, words) for name in table.heading]
+        if count is not None and is_counted and row[:1] == [words[0][0]]:
+            row[0] = count[1]
     if len(row) != len(table.heading):
         return None
     losses = [

@@ -43,6 +43,15 @@ def test_a_table_of_models_is_refused(history):
         history(f"model  train loss  val loss  acc\n{rows}")
 
 
+@pytest.mark.parametrize("count", ["{}:", "{})", "[{}]", "{}."])
+@pytest.mark.parametrize("name", ["ITER:", "step"])
+def test_marks_of_counts_and_names_are_ignored(history, name, count):
+    rows = "".join(f"{count.format(n)}\t{3 - n / 10:.1f}\t0.5\n" for n in range(20, 26))
+    loss = history(f"{name}    LOSS    gnorm\n{rows}").series["loss"]
+    assert loss.steps.tolist() == [*range(20, 26)]
+    assert loss.values.tolist() == pytest.approx([3 - n / 10 for n in range(20, 26)])
+
+
 def test_a_share_in_percent_is_a_fraction(history):
     rows = "".join(f"| {n} | {3 - n / 10:.4f} | 0.{n:02d}% |\n" for n in range(1, 9))
     table = f"| Epoch | Train Loss | Train Acc |\n|---|---|---|\n{rows}"
