@@ -158,6 +158,14 @@ class Losses:
     events: list[Event] = field(default_factory=list)
 
 
+def _reports_initial_nan(events: Iterable[Event]) -> bool:
+    """Return True if a message says that the first loss, or one above it, is not finite."""
+    return any(
+        event.code is EventCode.NOT_FINITE and event.above is not None and event.above <= 1
+        for event in events
+    )
+
+
 def read_losses(
     columns: Columns,
     data: Mapping[str, Column],
@@ -180,7 +188,9 @@ def read_losses(
     if loss is None:
         no_records = np.zeros(columns.rows, dtype=bool)
         return Losses(values=np.full(columns.rows, np.nan), records=no_records)
-    loss, events = without_initial_nan(loss, data.get("grad_norm"), steps)
+    events: list[Event] = []
+    if not _reports_initial_nan(columns.events):
+        loss, events = without_initial_nan(loss, data.get("grad_norm"), steps)
     others = _training_columns(data)
     skipped = _wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
     if skipped.any():
