@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from itertools import islice
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import by_spelling, other_number
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import normal
+from stabdiag.model.roles.names import is_evaluation, normal
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import EXACT, Column, Columns
@@ -28,6 +30,9 @@ _EPISODES = frozenset({"episode", "episodes"})
 _COUNTER_CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
 
 _DAY = timedelta(days=1).total_seconds()
+
+# At most this many columns of evaluations are searched for records without a step.
+_MAX_EVALUATIONS = 64
 
 # A step counter counts within epochs if it restarted MIN_RECORDS times, each time after the same
 # count, within this tolerance.
@@ -173,6 +178,14 @@ def _read_step_column(
                     f"they are numbered on, up to {int(numbers[-1])}"
                 )
             )
+        evaluated = _evaluations_without_steps(columns, good, loss)
+        if len(evaluated):
+            above = np.maximum.accumulate(np.where(good, np.arange(columns.rows), -1))[evaluated]
+            values[evaluated] = values[above]
+            good = good.copy()
+            good[evaluated] = True
+            counted = plural(len(evaluated), "evaluation has", "evaluations have")
+            events.append(_note(f"{counted} no step in {name!r} and get that of the record above"))
     missing = columns.rows - int(good.sum())
     if missing:
         have, are = plural(missing, "record has", "records have"), "are" if missing > 1 else "is"
@@ -193,6 +206,26 @@ def _records_without_steps(columns: Columns, good: Mask, loss: str | None) -> Po
     later = np.flatnonzero(present[last + 1 :]) + last + 1
     is_series = int(present[: last + 1].sum()) >= MIN_SERIES_LENGTH
     return later if is_series and len(later) > MAX_SUMMARY else later[:0]
+
+
+def _evaluations_without_steps(columns: Columns, good: Mask, loss: str | None) -> Positions:
+    """Return the records below a step that have none, and scores or other evaluations but no loss.
+
+    fairseq logs {"epoch": 3, "valid_loss": 2.5} below a record with num_updates.
+    """
+    if loss is None or good.all() or not good.any():
+        return np.empty(0, dtype=np.intp)
+    without = ~(good | columns.load(loss).present)
+    without[: int(np.argmax(good))] = False
+    evaluations = (
+        name
+        for name in columns.names
+        if without.any() and (is_evaluation(name) or score_direction(name) is not None)
+    )
+    found = np.zeros(columns.rows, bool)
+    for name in islice(evaluations, _MAX_EVALUATIONS):
+        found |= without & columns.load(name).present
+    return np.flatnonzero(found)
 
 
 def _numbers_after(steps: Floats, count: int) -> Floats:

@@ -228,3 +228,37 @@ def test_the_only_record_of_each_epoch_counts_as_that_epoch(build, last, steps):
     records = [{"epoch": 1, "iter": 40, "loss": 4.0}, {"epoch": 1, "iter": 90, "val_acc": 0.25}]
     records += [{"epoch": n, "iter": 40, "loss": 4.0 - n} for n in (2, 3)]
     assert build([*records, last]).series["loss"].steps.tolist() == steps
+
+
+@pytest.mark.parametrize(
+    "evaluation",
+    [
+        {"valid_loss": 2.5},
+        {"epoch": 1, "eval/loss": 2.5},
+        {"mode": "val", "mIoU": 0.5},
+        {"test_accuracy": 0.5, "seconds": 1.5},
+    ],
+    ids=["loss", "epoch", "score", "accuracy"],
+)
+def test_an_evaluation_without_a_step_counts_at_the_record_above(build, evaluation):
+    training = [{"step": n, "epoch": 1, "loss": 3.0 - n / 100} for n in (10, 20, 30)]
+    history = build([*training[:2], evaluation, training[2], evaluation])
+    (note,) = notes(history)
+    assert note == "2 evaluations have no step in 'step' and get that of the record above"
+    name = next(key for key in evaluation if key not in ("epoch", "mode", "seconds"))
+    series = next(series for series in history.series.values() if series.column == name)
+    assert series.steps.tolist() == [20, 30]
+    assert history.series["loss"].steps.tolist() == [10, 20, 30]
+
+
+@pytest.mark.parametrize("other", [{"note": 1.5}, {"seconds": 2.5}, {"loss": 2.5}])
+def test_other_records_without_a_step_are_left_out(build, other):
+    training = [{"step": n, "loss": 3.0 - n / 100} for n in (10, 20, 30)]
+    assert notes(build([*training[:2], other, training[2]])) == [
+        "1 record has no usable step in 'step' and is left out"
+    ]
+
+
+def test_an_evaluation_above_all_steps_is_left_out(build):
+    records = [{"valid_loss": 2.5}, {"step": 10, "loss": 3.0}, {"step": 20, "loss": 2.0}]
+    assert notes(build(records)) == ["1 record has no usable step in 'step' and is left out"]
