@@ -73,14 +73,22 @@ _NO_VALUE: Final = (
     rb"|(?<=[a-z]/)s(?:ec(?:ond)?)?)[ \t]"
 )
 
+# What a measure is of, or when it was measured: Loss of the policy, val loss on the last 9 batches,
+# loss after forward pass. A count is not part of the name: loss after epoch 3.
+_OF_WHAT: Final = (
+    rb"(?:[A-Za-z][\w-]{0,20}[ _])?(?:[Ll]oss|[Aa]ccuracy)(?: value)?"
+    rb"(?: (?:averaged|computed|measured|summed))?"
+    rb" (?:of|after|before|over|on|in|for|from|at|during|across|with)"
+    rb"(?: (?:the|this|a|an|all|each))?(?: (?:\d{1,9} )?[a-z][\w-]{0,20}){1,4}"
+)
+
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31, Loss of the policy:
 # 2.31, Error was [2.31]
 _SIGNED_PAIR: Final = (
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
-    rb"(%b|[Ll]oss of (?:the )?[a-z]\w{0,20}(?: [a-z]\w{0,20}){0,2}"
-    rb"|[A-Za-z][\w./@-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(%b|%b|[A-Za-z][\w./@-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
     rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,40}| is | was (?=\[))%b%b(%b)%b"
-    % (_NO_VALUE, _TITLE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
+    % (_NO_VALUE, _TITLE, _OF_WHAT, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
 _SIGNS: Final = (b":", b"=", b" is ", b" was ")
 # And without a sign, loss 2.31, for known names of measurements.

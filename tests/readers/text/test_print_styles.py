@@ -74,6 +74,12 @@ def lines(form, values=LOSSES):
         "Loss: [3, {n}] {v}",
         "Training loss [{n}/12]: {v}",
         "Epoch {n}\nLoss RPN classifier: {v}",
+        # What the loss is of, and when it was measured.
+        "step {n}: loss after forward pass = {v}",
+        "step {n} loss over the last 10 batches: {v}",
+        "epoch {n}, training loss on the whole set: {v}, loss on the test set: {w}",
+        "epoch {n}: loss averaged over batches is {v}",
+        "[{n}] Current loss value at this step: {v}",
         # Criteria, also next to a score.
         "epoch {n} triplet {v} margin 0.2",
         "epoch {n} focal: {v} iou: 0.5",
