@@ -8,8 +8,10 @@ Programs print a value that is not finite in many ways: ``nan``, ``(nan)``, ``-n
 
 from __future__ import annotations
 
+import html
 import math
 import re
+import unicodedata
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -18,6 +20,7 @@ from stabdiag.model.patterns import lazy_pattern
 NULL_WORDS: Final = frozenset(
     {
         *("", "null", "none", "nil", "na", "n/a", "n.a.", "<na>", "#n/a", "undefined", "missing"),
+        *("(null)", "<null>", "<none>", "\\n", "n.d.", "k.a.", "not available", "unavailable"),
         *("-", "--", "---", "–", "—"),
     }
 )
@@ -25,6 +28,7 @@ NULL_WORDS: Final = frozenset(
 # What spreadsheets, C# and JavaScript call such a value in other languages, in lower case.
 _NAN_PHRASES: Final = (
     *("not a number", "not-a-number", "notanumber", "non-finite", "nonfinite", "not finite"),
+    *("indeterminate", "indefinite", "indefinido", "indéfini", "неопределено", "不定"),
     *("keine zahl", "n. def.", "non numérique", "pas un nombre", "non un numero reale"),
     *("no es un número", "não é um número", "nie jest liczbą", "не число", "нечисло"),
     *("非数", "非数字", "非數值", "不是数字", "不是一個數字"),
@@ -36,12 +40,18 @@ _INFINITY_PHRASES: Final = (
 PHRASES: Final = (*_NAN_PHRASES, *_INFINITY_PHRASES)
 
 # The spellings of NaN and infinity; to be matched regardless of case. The number of digits that
-# follow 1.#INF depends on the format: 1.#INF00, and 1.#J when a format of two digits rounds the
-# word. YAML writes .nan.
-_NAN: Final = r"\.?nan(?:\(\w{0,40}\))?|nan\d{2}|1\.\#(?:[qs]?nan|ind|j)\d{0,12}"
-_INFINITY: Final = r"\.?inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
+# follow 1.#INF depends on the format: 1.#INF00, and 1.#J or 1.$ when a short format rounds it.
+# YAML writes .nan, AIX writes NaNQ.
+_NAN: Final = (
+    r"\.?nan(?:\(\w{0,40}\)|[qf](?!\w)|e[-+]?\d{1,3}|/nan)?|nan\d{2}"
+    r"|1\.(?:\#(?:[qs](?:nan|n[ab]?|o)?|ind?|io|j)\d{0,12}|\$)"
+)
+_INFINITY: Final = r"\.?[np]?inf(?:inity|/inf)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
 # A sum or a cell that has no result, as #NUM! and #ZAHL!, and a number wider than its column.
-FAILED_CELL: Final = r"\#[^\s\#!?]{1,12}[!?]|overflow(?:ed)?|diverged|\*{2,60}"
+FAILED_CELL: Final = (
+    r"\#[^\s\#!?]{1,12}[!?]|\#(?:div/0|value|num|ref|err(?:or)?|zahl|wert)|overflow(?:ed|error)?"
+    r"|diverged|\*{2,60}|\#{3,60}|\+{3,60}"
+)
 
 # Around a spelling: brackets, quotes and other marks, as in "nan", **NaN** and nan ❌; the names of
 # a module and of a type, as in jnp.nan and Decimal('NaN'); and a unit, as in nan bits.
@@ -51,22 +61,51 @@ _BAD_VALUE: Final = lazy_pattern(
     rf"(?P<sign>[-+]?)(?:(?P<infinite>{_INFINITY}|{'|'.join(_INFINITY_PHRASES)})"
     rf"|{_NAN}|{'|'.join(map(re.escape, _NAN_PHRASES))}|{FAILED_CELL})"
     rf"(?(type){_CELL_MARK}{{0,3}}(?:,[^()]{{0,100}}(?:\([^()]{{0,100}}\)[^()]{{0,100}})?)?\))"
-    rf"\.?\s?%?{_CELL_MARK}{{0,3}}(?:\s(?:nats?|bits?|bp[bcd]|db|{_CELL_MARK}{{1,3}}))?",
+    rf"(?:\.|\.{{3}})?\s?%?{_CELL_MARK}{{0,3}}(?:\s(?:nats?|bits?|bp[bcd]|db|{_CELL_MARK}{{1,3}}))?"
+    # A second value, as in nan (nan), nan ± 0.2, nan/nan and nan+0j
+    rf"(?:(?:(?:[^\w./]{{1,5}}|\s?\+/-\s?)(?:{_NAN}|{_INFINITY}|\d[\d.]{{0,20}}))j?"
+    rf"{_CELL_MARK}{{0,3}}){{0,3}}",
     re.IGNORECASE,
 )
 # Each of these spellings in ASCII contains one of these, which are found much faster.
 _BAD_VALUE_PARTS: Final = (
-    *("nan", "inf", "#", "*", "overflow", "diverged"),
-    *("finit", "umber", "zahl", "def.", "endlich", "nombre", "numero reale"),
+    *("nan", "inf", "#", "*", "+++", "1.$", "overflow", "diverged"),
+    *(
+        "indetermin",
+        "indefini",
+        "finit",
+        "umber",
+        "zahl",
+        "def.",
+        "endlich",
+        "nombre",
+        "numero reale",
+    ),
+)
+# Longer texts are no values.
+_LONGEST_VALUE: Final = 200
+
+# <b>nan</b>, and the colors of a terminal, which may have lost their first sign.
+_MARKUP: Final = lazy_pattern(
+    r"</?(?:b|i|u|p|em|strong|code|mark|kbd|samp|span|font|small|td)(?:\s[^<>]{0,100})?>"
+    r"|\x1b?\[(?:\d{1,3};?){1,4}m"
 )
 
 
 def not_finite(text: str) -> float | None:
     """Return NaN or an infinity if a cell spells one, else None."""
+    if len(text) > _LONGEST_VALUE:
+        return None
     lowered = text.lower()
     if text.isascii() and not any(part in lowered for part in _BAD_VALUE_PARTS):
         return None
-    cell = _BAD_VALUE.fullmatch(text)
+    if "<" in text or "m" in text:
+        text = _MARKUP.sub("", text)
+    if "&" in text:
+        text = html.unescape(text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
+    cell = _BAD_VALUE.fullmatch(text.strip())
     if cell is None:
         return None
     if not cell["infinite"]:

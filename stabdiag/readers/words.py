@@ -29,11 +29,17 @@ _JOINED_NOT_LOGGED: Final = "No_log"
 _TRUTH_VALUES: Final = {"true": 1.0, "false": 0.0}
 
 # What Python prints around one number: [2.31], np.float64(2.31), array([2.31], dtype=float32),
-# tensor(2.31, device='cuda:0', grad_fn=<MeanBackward0>), tf.Tensor(2.31, shape=(), dtype=float32)
+# tensor(2.31, device='cuda:0', grad_fn=<MeanBackward0>), tf.Tensor(2.31, shape=(), dtype=float32),
+# <tf.Tensor: shape=(), dtype=float32, numpy=2.31>, Paddle's Tensor(shape=[1], …, [2.31]),
+# {'loss': 2.31}, and the real part of (2.31+0j)
 _PRINTED_NUMBER_WRAPPER: Final = (
     r"(?ai)\[ ?([-+\w.]{1,60}) ?\]"
     r"|(?:[a-z]{1,10}\.){0,2}(?:tensor|array|b?float\d{2}|u?int\d{1,2})"
     r"\(\[{0,3} ?([-+\w.]{1,60}) ?\]{0,3}(?:, [^\[\]]{1,200})?\)"
+    r"|<tf\.(?:tensor|variable)\b[^<>]{1,120}\bnumpy=([-+\w.]{1,60})>"
+    r"|tensor\(shape=\[[\d, ]{0,40}\][^<>\[\]]{1,160},\s{0,20}\[{0,3}([-+\w.]{1,60})\]{0,3}\)"
+    r"|\{ ?[\"']?\w{1,40}[\"']? ?: ?([-+\w.]{1,60}) ?\}"
+    r"|\(?([-+]?(?:[\d.]{1,30}(?:e[-+]?\d{1,4})?|nan|inf))[-+](?:[\d.]{1,30}(?:e[-+]?\d{1,4})?|nan|inf)j\)?"
 )
 
 # Bold numbers and marks behind a number in a table, such as the best of a column: **0.91**, 0.91 ✓,
@@ -55,10 +61,10 @@ def spelled_number(text: str) -> float | None:
         except ValueError:
             pass
     text = text.lower()
-    if text.endswith((")", "]")):
+    if text.endswith((")", "]", ">", "}", "j")):
         printed = re.fullmatch(_PRINTED_NUMBER_WRAPPER, text)
         if printed is not None:
-            return spelled_number(printed[1] or printed[2])
+            return spelled_number(next(filter(None, printed.groups())))
     if text.endswith("%") and text[:1] in "+-.0123456789":
         percent = spelled_number(text[:-1].rstrip())
         return None if percent is None else percent / 100

@@ -18,6 +18,16 @@ NOT_FINITE = (
     *("tensor(nan)", "tensor(nan, device='cuda:0')", "np.float32(nan)", "array(nan)", "overflow"),
     *("<NaN>", "`nan`", "**NaN**", "~nan", "∞", "-∞", "非数", "#ZAHL!"),
     *("jnp.nan", "float('inf')", "Decimal('NaN')"),
+    *(
+        "1.#QO",
+        "NaNQ",
+        "Inf32",
+        "####",
+        "+++++",
+        "#DIV/0",
+        "\uff2e\uff41\uff2e",
+        "\u2212inf",
+    ),
 )
 # In a sentence, these may follow the word "loss".
 PHRASES = ("not a number", "Non-finite", "keine Zahl", "не число")
@@ -31,9 +41,26 @@ IN_CELLS = (
     "-1.#SNAN",
     "unendlich",
     "#¡NUM!",
+    "NINF",
+    "-1.$",
+    "[inf, inf]",
+    "nan (nan)",
+    "<tf.Tensor: shape=(), dtype=float32, numpy=nan>",
+    "nane+00",
+    "Indeterminate",
+    "OverflowError",
+    "&infin;",
+    "<b>nan</b>",
+    "\x1b[31mnan\x1b[0m",
+    "(nan+nanj)",
+    "nan ± 0.2",
+    "nan +/- nan",
+    "nan/nan",
+    "{'loss': nan}",
+    "Tensor(shape=[1], dtype=float32, place=Place(gpu:0), stop_gradient=False,\n       [nan])",
     "nan.",
 )
-WITHOUT_A_VALUE = ("None", "null", "N/A", "NA", "-", "--", "undefined")
+WITHOUT_A_VALUE = ("None", "null", "N/A", "NA", "-", "--", "undefined", "(null)", "<none>")
 SPELLINGS = (*NOT_FINITE, *WITHOUT_A_VALUE)
 
 
@@ -120,6 +147,7 @@ def test_a_word_for_no_value_is_a_null(word):
     "word",
     [
         *("nano", "info", "banana", "1.#X", "*", "n", "infra(3)", "over", "nan-gpt", "inf/2"),
+        *("#12", "##", "++", "infrared", "nan and 3", "<section>", "m&m", "C#", "nans", "1.$5"),
         *("nan_count", "x(nan)y", "#1", "# nan", "finite", "info!", "Infinity War", "∞-gpt"),
     ],
 )
@@ -152,6 +180,10 @@ def test_a_mean_in_parentheses_is_not_the_value(tmp_path):
     [
         ("0.91 ✓", NUMBER, 0.91),
         ("2.5e-3*", NUMBER, 0.0025),
+        ("(2.5+0j)", NUMBER, 2.5),
+        ("<tf.Tensor: shape=(), dtype=float32, numpy=2.5>", NUMBER, 2.5),
+        ("Tensor(shape=[], dtype=float32, place=Place(cpu), stop_gradient=True, 2.5)", NUMBER, 2.5),
+        ("{'loss': 2.5}", NUMBER, 2.5),
         ("-1.5 ↓", NUMBER, -1.5),
         ("nan ❌", NUMBER, math.nan),
         ("—", NULL, math.nan),

@@ -13,7 +13,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import NUMBER_PATTERN
 from stabdiag.readers.text.line_forms import may_contain, outline
-from stabdiag.readers.values import FAILED_CELL, NULL_WORDS, PHRASES, not_finite
+from stabdiag.readers.values import NULL_WORDS, PHRASES, not_finite
 
 # A loss without a value. It has the form of a number, so that every pattern finds it, and no
 # program writes NaN in this way.
@@ -55,17 +55,17 @@ _WITH_DECIMALS: Final = lazy_pattern(rb"(?<![\w.])([-+]?(?:nan|inf))\.0{1,6}(?![
 # .nan and -.inf, as YAML writes them.
 _YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
 
-# 1.#QNAN, -1.#IND00, 1.#INF, as Microsoft's C runtime prints them.
-_MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<!\d)1\.#(?:[QS]?NAN|IND|INF|J|R)\d{0,12}")
+# 1.#QNAN, -1.#IND00, 1.#INF, and 1.#J or 1.$ in a short format: Microsoft's C runtime prints them.
+_MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<![\d.])1\.(?:#[A-Z]{1,8}\d{0,12}|\$)(?![\w$])")
 
-# Julia's 32-bit NaN.
-_NAN32: Final = lazy_pattern(rb"(?<![\w.])NaN32(?!\w)")
+# Julia's NaN of 16 and 32 bits, and what AIX and C add to it.
+_NAN32: Final = lazy_pattern(rb"(?<![\w.])(NaN|Inf|nan|NAN)(?:16|32|Q|q|f)(?!\w)")
 
 # (nan), [nan], "nan", -nan(ind), nan%, nan.0, NaN32 in the place of a value.
 _MARKED: Final = (
-    lazy_pattern(rb"nan[\"'()%.\]]"),
-    lazy_pattern(rb"NaN[\"'()%.\d\]]"),
-    lazy_pattern(rb"inf[\"'().\]]"),
+    lazy_pattern(rb"nan[\"'()%.qf\]]"),
+    lazy_pattern(rb"NaN[\"'()%.\dQ\]]"),
+    lazy_pattern(rb"inf[\"'().\]]|Inf\d|NANQ"),
 )
 _ENCLOSED: Final = lazy_pattern(
     rb"(?:(?<=[:=])|(?<=[:=>] )|(?<=LOSS ))"
@@ -82,34 +82,31 @@ _MAX_OPENING: Final = 3
 # Loss: <2.31>, as MADlib prints its values.
 _ANGLED: Final = lazy_pattern(rb"<(?<=[:=] <)(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
 
-# Values that are no numbers after the name of a loss, in the place of its value: loss: None,
-# loss=N/A, loss (nan), loss ***, "loss": #NUM!, loss `nan`, loss=float('inf'), loss: 非数; a dash
-# alone only where no number follows it.
-_NAN_OR_INFINITY: Final = rb"[-+]?(?:nan|NaN|NAN|Nan|[iI]nf(?:inity)?|INF)"
-_NO_VALUE_WORDS: Final = (
-    rb"None|none|null|NULL|nil|N/A|n/a|NA|n\.a\.|undefined|missing|-{1,3}"
-    rb"|\#N/A|(?i:%b)|[-+]?(?i:%b)"
-    rb"|[({<`*_~\[]{1,3}%b[)}>`*_~\]]{0,3}|%b[*!?]{1,3}"
-    rb"|(?:[a-z]{1,10}\.){1,2}%b|[A-Za-z][\w.]{0,40}\(\[?[\"']?%b[\"']?\]?\)"
-    % (
-        FAILED_CELL.encode(),
-        b"|".join(re.escape(phrase.encode()) for phrase in sorted(PHRASES, reverse=True)),
-        *(_NAN_OR_INFINITY,) * 4,
-    )
+# What is in the place of the value of a loss and is no number: loss: None, loss=N/A, loss (nan),
+# loss ***, "loss": #NUM!, loss=float('inf'), loss: 非数. The table of spellings knows which of them
+# are not finite; a dash alone only counts where no number follows it.
+_BRACKETED: Final = (
+    rb"[\w.]{0,40}(?:\((?:[^()\n]|\([^()\n]{0,80}\)){1,160}\)|\[[^\[\]\n]{1,80}\]"
+    rb"|\{[^{}\n]{1,80}\}|<[^<>\n]{1,160}>)"
 )
+_PHRASES: Final = b"|".join(
+    re.escape(phrase.encode()) for phrase in sorted(PHRASES, reverse=True) if " " in phrase
+)
+_CELL: Final = rb"(?i:%b)|[^\s\d.:=|,;\"'][^\n,;|\"']{0,40}?" % _PHRASES
 # In a sentence, these words may follow the word "loss".
 _SENTENCE_WORDS: Final = (
-    rb"overflow|OVERFLOW|diverged|DIVERGED|none|missing|un|[Nn]on-?fin|[Nn]ot[ -]|[Ii]nfini"
+    rb"overflow|OVERFLOW|diverged|DIVERGED|none|missing|un|[Nn]on-?fin|[Nn]ot[ -]"
+    rb"|[Ii]n(?:fini|def|det)"
 )
 _OF_A_LOSS: Final = lazy_pattern(
     # Nearly all losses are numbers, and the first line excludes them fast. Colossal-AI is no loss.
-    rb"oss(?![\"']?(?:: |=| )\d)(?<=[lL]oss)(?<![cC]oloss)"
+    rb"oss(?![\"']?(?:: |=| )\d|[_ ]scale)(?<=[lL]oss)(?<![cC]oloss)"
     rb"([\w/.-]{0,40}(?![\w/.-])[\"'\]]?(?: (?:at|of|in|for) [A-Za-z]{1,12} \d{1,12})?"
     rb"[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])(?!%b)"
     rb"|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"
-    rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}"
-    rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % (_SENTENCE_WORDS, _NO_VALUE_WORDS)
+    rb"(?P<quote>[\"']?)(%b|%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}"
+    rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % (_SENTENCE_WORDS, _BRACKETED, _CELL)
 )
 
 
@@ -135,14 +132,14 @@ def plain_values(data: bytes) -> bytes:
         data = _unwrap_values(data)
     if may_contain(data, b", numpy="):
         data = _EAGER_TENSOR.sub(rb"\1", data)
-    if may_contain(data, b"1.#"):
+    if may_contain(data, b"1.#", b"1.$"):
         data = _MICROSOFT.sub(_spelled, data)
     if may_contain(data, b" <"):
         data = _ANGLED.sub(rb"\1", data)
     if may_contain(data, b"nan", b"inf", b"NaN"):
         data = _YAML.sub(rb"\1\2", data) if may_contain(data, b".nan", b".inf") else data
         if any(mark.search(outline(data)) for mark in _MARKED):
-            data = _NAN32.sub(b"NaN  ", data)
+            data = _NAN32.sub(rb"\1", data)
             data = _WITH_DECIMALS.sub(rb"\1", data)
             data = _without_marks(data)
     return _OF_A_LOSS.sub(_value_of_a_loss, data) if _OF_A_LOSS.search(outline(data)) else data
@@ -188,16 +185,14 @@ def _unwrap_values(data: bytes) -> bytes:
 
 
 def _value_of_a_loss(match: re.Match[bytes]) -> bytes:
-    return b"oss%b%b" % (match[1], _spelled_word(match[3]))
+    text = match[3].decode("utf-8", "replace")
+    if text.lower() in NULL_WORDS:
+        return b"oss%b%b" % (match[1], NULL_CELL)
+    # At the end of a sentence, the word is not the value of a record.
+    value = None if text.endswith(".") else not_finite(text)
+    return match[0] if value is None else b"oss%b%a" % (match[1], value)
 
 
 def _spelled(match: re.Match[bytes]) -> bytes:
-    return _spelled_word(match[0])
-
-
-def _spelled_word(word: bytes) -> bytes:
-    text = word.decode("utf-8", "replace")
-    if text.lower() in NULL_WORDS:
-        return NULL_CELL
-    value = not_finite(text)
-    return NULL_CELL if value is None else b"%a" % value
+    value = not_finite(match[0].decode())
+    return match[0] if value is None else b"%a" % value
