@@ -214,7 +214,9 @@ def _read_remainder(data: bytes) -> Columns | None:
         columns = read_plain(Stream("log", Pieces(iter([data]))))
     except LogError:
         return None
-    if columns.is_unknown or not assign(columns.names).has("loss"):
+    loss = assign(columns.names).columns.get("loss")
+    # A loss in words only is the series above it, with a value that its reader cannot read.
+    if columns.is_unknown or loss is None or columns.load(loss).is_text:
         return None
     if any(names_results(name) or names_split(name) for name in columns.names):
         return None if not any(map(names_measurements, columns.names)) else columns

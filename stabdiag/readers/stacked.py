@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.columns import NO_ROWS, Column, Columns
 
 
 def source_names(later: Columns, own: Mapping[str, str]) -> dict[str, str]:
@@ -34,8 +34,11 @@ def stacked(
             first = replace(blank(columns.rows), is_text=second.is_text, words=second.words)
         else:
             first = columns.load(name)
-            # The codes of the words differ.
-            second = blank(later.rows) if first.is_text or second.is_text else second
+            # The codes of the words differ, and words among numbers are unreadable values.
+            if first.is_text or second.is_text:
+                is_among_numbers = second.is_text and not first.is_text
+                words = np.flatnonzero(second.present) if is_among_numbers else NO_ROWS
+                second = replace(blank(later.rows), stray_rows=words)
         return replace(
             first,
             values=np.concatenate([first.values, second.values]),
