@@ -95,7 +95,7 @@ SPEECH: Final = (
     Normalization(
         (b"bjective function for '", b"minibatches "),
         rb"[Aa]verage(\s{1,2})objective function for '\w{1,40}' for minibatches (\d{1,9})-\d{1,9} "
-        rb"is (?=%b)" % NUMBER_PATTERN,
+        rb"is (?=\S)",
         rb"\1batch \2 objective: ",
     ),
     # EESEN: After 1000 sequences (1.2Hr): Obj(log[Pzx]) = -95.2   TokenAcc = 20.1 %

@@ -32,6 +32,7 @@ from stabdiag.readers.text.unread_forms import (
     LineForm,
     Words,
     classify_line,
+    differs_in_value,
     ends_on_loss,
     has_delimiter,
     has_loss_value,
@@ -85,6 +86,9 @@ class UnreadLines:
         self._shapes: frozenset[bytes] = frozenset()
         # Record lines whose shapes are found once a line is compared with them.
         self._samples: tuple[bytes, ...] = ()
+        # The last of them, and their forms, once a line is compared with them.
+        self._last_samples: tuple[bytes, ...] = ()
+        self._forms: frozenset[bytes] = frozenset()
         # The words of record lines without their loss, and the lines of the last records, from
         # which they are found once a line is compared with them.
         self._words: frozenset[Words] = frozenset()
@@ -152,7 +156,9 @@ class UnreadLines:
         ``losses`` are the positions of the losses in ascending order.
         """
         lines = (_whole_line(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE])
-        self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
+        self._last_samples = (*lines,)
+        self._samples = (*self._samples[-_MAX_SAMPLES:], *self._last_samples)
+        self._forms = frozenset()
         self._alike, self._others, self._line, self._width = 0, 0, None, 0
         self._cut_losses = 0
         begin = line_end(data, losses[-1], len(data))
@@ -233,7 +239,10 @@ class UnreadLines:
         form = classify_line(line[:_MAX_UNREAD_LINE])
         if form is LineForm.NO_NUMBER:
             return self._has_word_as_loss(line)
-        return form is LineForm.MAY_BE_RECORD or self._has_words(line[:_MAX_UNREAD_LINE])
+        shown = line[:_MAX_UNREAD_LINE]
+        return (
+            form is LineForm.MAY_BE_RECORD or self._has_words(shown) or self._has_other_value(shown)
+        )
 
     def _has_word_as_loss(self, line: bytes) -> bool:
         """Return True if a line has the form of a record that is only a loss, and a word for it."""
@@ -255,9 +264,17 @@ class UnreadLines:
         return other_words(line) in self._words
 
     def _take_without_loss(self, line: bytes, number: int) -> None:
-        """Count a line that has all words of a record but the loss."""
-        if self._has_words(line):
+        """Count a line with all words of a record but the loss, or with another value in it."""
+        if self._has_words(line) or self._has_other_value(line):
             self._count(number, line, is_alike=True)
+
+    def _has_other_value(self, line: bytes) -> bool:
+        """Return True if a line is a record but for a number that is something else."""
+        if self._last_samples:
+            self._forms = frozenset(map(row_form, self._last_samples))
+            self._last_samples = ()
+        form = row_form(line) if self._forms else b""
+        return any(differs_in_value(form, of_record) for of_record in self._forms)
 
     def _compare_words(self) -> None:
         """Find the words of records, unless lines with only these words occur between them."""

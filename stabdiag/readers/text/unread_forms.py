@@ -38,6 +38,9 @@ _WORD_AS_LOSS: Final = lazy_pattern(
     rb"(?i)[\s\w/.-]{0,40}loss[\"']?[ \t]{0,8}[:=|][ \t]{0,8}[^\s:=]{1,20}[\s|,]{0,8}"
 )
 
+# What is in the place of a number may be a tensor.
+_LONGEST_OTHER_VALUE: Final = 100
+
 # A loss with this many characters is recognized by its value.
 _MIN_LOSS_DIGITS: Final = 4
 
@@ -57,6 +60,25 @@ Words: TypeAlias = tuple[bytes, ...]
 def row_form(line: bytes) -> bytes:
     """Return a row with equal numbers and blanks."""
     return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"0", line.strip()))
+
+
+def differs_in_value(form: bytes, of_record: bytes) -> bool:
+    """Return True if the form of a line is that of a record with something else for a number.
+
+    It may also be attached to the number.
+    """
+    before = _count_equal(form, of_record)
+    after = _count_equal(form[before:][::-1], of_record[before:][::-1])
+    if not 0 < len(form) - before - after <= _LONGEST_OTHER_VALUE:
+        return False
+    kept = of_record[before : len(of_record) - after]
+    return kept == b"0" or (not kept and b"0" in of_record[max(before - 1, 0) : before + 1])
+
+
+def _count_equal(text: bytes, other: bytes) -> int:
+    """Return the number of equal bytes at the start of two texts."""
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(text), len(other)))
 
 
 def names_loss(data: bytes) -> bool:
