@@ -38,6 +38,22 @@ def headed(header, row):
 CHANGES = {
     "prints after JSON": (jsonl, lambda n, x: f"step={n * 10:06d} | loss={x:.5f} | lr=3.0e-04"),
     "text in JSON": (jsonl, lambda n, x: json.dumps({"msg": f"step {n * 10} loss {x:.4f}"})),
+    "MXNet after prints": (
+        printed,
+        lambda n, x: f"INFO:root:Epoch[{n // 10}] Batch [{n % 10 * 20}]\tcross-entropy={x:.4f}",
+    ),
+    "a sentence after prints": (
+        printed,
+        lambda n, x: f"After {n * 10} rounds, the training loss is {x:.4f} and all is well.",
+    ),
+    "XGBoost after prints": (
+        printed,
+        lambda n, x: f"[{n * 10}]\ttrain-logloss:{x:.4f}\tval-logloss:{x + 0.1:.4f}",
+    ),
+    "marks after prints": (
+        printed,
+        lambda n, x: f"- iter **{n * 10}**: loss `{x:.4f}`, lr 3e-04",
+    ),
     "Docker around JSON": (
         jsonl,
         lambda n, x: json.dumps({"log": jsonl(n, x) + "\n", "stream": "stdout"}),
@@ -322,3 +338,19 @@ def test_times_since_the_start_and_dates_are_not_one_clock(tmp_path):
     report = stabdiag.diagnose(path)
     assert report.diagnosis.slug == "healthy"
     assert len(report.history.series["loss"]) == RECORDS
+
+
+@pytest.mark.parametrize("name", ["flat", "nested"])
+def test_words_in_place_of_a_loss_are_no_further_records(tmp_path, name):
+    def record(n, loss):
+        values = {"loss": loss, "acc": 0.5 + n / 1000}
+        return (
+            {"progress": {"step": n}, "train": values}
+            if name == "nested"
+            else {"step": n, **values}
+        )
+
+    losses = [*LOSS[:CHANGE], *["boom"] * (RECORDS - CHANGE)]
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(json.dumps(record(n, loss)) for n, loss in enumerate(losses)))
+    assert stabdiag.diagnose(path).diagnosis.slug == "nan-dtype-unknown"

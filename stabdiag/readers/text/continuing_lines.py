@@ -1,13 +1,14 @@
 """Lines below the last record that count on, in words that no record has.
 
 ``at 310 it was nan`` and ``320 is the step and 2.1 what it cost`` follow step 300: the log
-continues, and what it says there may be the failure.
+continues, and what it says there may be the failure. Many lines of one form may count in other
+units, such as ``Epoch[20] Batch [40] cross-entropy=2.1`` below step 300.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import pairwise
 from typing import Final, Self
@@ -20,17 +21,26 @@ from stabdiag.readers.text.grammar import TextPart, as_float
 from stabdiag.readers.text.tokens import evaluation_prefix
 from stabdiag.readers.text.unread_forms import row_form
 
-# At most this many bytes below the last record are kept, and lines of this length examined.
+# At most this many bytes below the last record and above its end are kept, and lines of this
+# length examined.
 _KEPT_TAIL: Final = 1 << 15
+_KEPT_ABOVE: Final = 1 << 15
 _MAX_LINE: Final = 1000
 
 # A whole number outside a date, a time or another number, and one with decimals.
 _COUNT_IN_LINE: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w+-]|[.:]\d)")
+_NAN: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
 _DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}\.\d")
 
 # A count continues if it is at most this many strides after the last step, or half as far again.
 _MAX_STRIDES: Final = 100
 _NEXT_PART: Final = 1.5
+
+# Lines of a loop with a counter of its own, the different values of which are at least this many.
+# Nearly all of its strides are equal. A list of results counts from its start, once.
+_MIN_OF_A_LOOP: Final = 12
+_MIN_COUNTS: Final = 4
+_EQUAL_STRIDES: Final = 0.8
 
 
 class ContinuingLines:
@@ -40,6 +50,7 @@ class ContinuingLines:
         """Begin with no record; ``step`` is the column of the steps."""
         self._step = step
         self._steps: tuple[float, ...] = ()
+        self._above = b""
         self._below = b""
         self._line = 1
 
@@ -60,6 +71,7 @@ class ContinuingLines:
             self._steps = (*self._steps, *(step for _, step in last))[-2:]
             end = data.find(b"\n", last[-1][0])
             end = len(data) if end < 0 else end
+            self._above = data[max(end - _KEPT_ABOVE, 0) : end]
             self._below, self._line = data[end : end + _KEPT_TAIL], data.count(b"\n", 0, end)
             self._line += first_line
         elif self._steps and len(self._below) < _KEPT_TAIL:
@@ -85,8 +97,12 @@ class ContinuingLines:
                 failed.append(entry)
             if _DECIMAL.search(line) and not evaluation_prefix(line, len(line)):
                 by_form[row_form(line[:_MAX_LINE])].append(entry)
-        continuing = failed or next(
-            (lines for lines in by_form.values() if _continue_count(lines, last, stride)), []
+        continuing = (
+            failed
+            or next(
+                (lines for lines in by_form.values() if _continue_count(lines, last, stride)), []
+            )
+            or self._of_another_loop()
         )
         if not continuing:
             return []
@@ -94,8 +110,66 @@ class ContinuingLines:
         text = line.decode("utf-8", "replace")
         return [unreadable(len(continuing), above=None, line=self._line + at - 1, text=text)]
 
+    def _of_another_loop(self) -> list[tuple[int, bytes, int]]:
+        """Return lines of one form that are not above the last record, and go on counting."""
+        by_form: dict[bytes, list[tuple[int, bytes, int]]] = defaultdict(list)
+        for at, line in enumerate(self._below.split(b"\n")):
+            shown = line[:_MAX_LINE]
+            value = _DECIMAL.search(shown) or _NAN.search(shown)
+            if value is not None and not evaluation_prefix(shown, value.start()):
+                by_form[row_form(shown)].append((at, line, 0))
+        above = {row_form(line[:_MAX_LINE]) for line in self._above.split(b"\n")}
+        return next(
+            (
+                lines
+                for form, lines in by_form.items()
+                if len(lines) >= _MIN_OF_A_LOOP
+                and form not in above
+                and _count_on([line[:_MAX_LINE] for _, line, _ in lines])
+            ),
+            [],
+        )
+
 
 def _continue_count(lines: list[tuple[int, bytes, int]], last: float, stride: float) -> bool:
     """Return True if lines of one form count on from the last step in its strides."""
     counts = [last, *(count for _, _, count in lines)]
     return len(lines) >= MIN_ALTERNATING and all(b - a == stride for a, b in pairwise(counts))
+
+
+def _count_on(lines: Sequence[bytes]) -> bool:
+    """Return True if a counter rises from above its start, or restarts while an outer one rises."""
+    counts = [[*map(int, _COUNT_IN_LINE.findall(line))] for line in lines]
+    columns = [[*column] for column in zip(*counts, strict=False)]
+    outer = [column for column in columns if column[0] > 0 and _rises(column)]
+    if any(len({*column}) >= _MIN_COUNTS and column[0] > _stride(column) for column in outer):
+        return True
+    return any(_restarts_with(column, other) for column in columns for other in outer)
+
+
+def _rises(counts: Sequence[int]) -> bool:
+    strides = [after - before for before, after in pairwise(counts) if after != before]
+    equal = strides.count(_stride(counts))
+    return min(strides, default=0) > 0 and equal >= _EQUAL_STRIDES * len(strides)
+
+
+def _stride(counts: Sequence[int]) -> int:
+    """Return the most frequent distance of two different counts."""
+    strides = Counter(after - before for before, after in pairwise(counts) if after != before)
+    return strides.most_common(1)[0][0] if strides else 0
+
+
+def _restarts_with(inner: Sequence[int], outer: Sequence[int]) -> bool:
+    """Return True if a count rises evenly, and restarts where another one rises."""
+    stride = _stride(inner)
+    within = [
+        b - a for (a, b), (c, d) in zip(pairwise(inner), pairwise(outer), strict=True) if c == d
+    ]
+    beyond = [
+        b - a for (a, b), (c, d) in zip(pairwise(inner), pairwise(outer), strict=True) if c < d
+    ]
+    return (
+        stride > 0
+        and max(beyond, default=0) < 0
+        and within.count(stride) >= _EQUAL_STRIDES * len(within)
+    )

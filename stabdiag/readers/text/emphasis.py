@@ -10,16 +10,16 @@ from stabdiag.readers.text.line_forms import may_contain
 # **nan**, and **loss: nan**, also from within a word; no banner of asterisks, no power: b**2.
 _BOLD_TEXT: Final = lazy_pattern(rb"\*\*(?<!\*\*\*)([\w.+-][^*\n]{0,200})\*\*(?![\w*(]|[.+-]\d)")
 
-# loss: *0.25*, loss: `nan`; the sign may also be a product, or belong to a word.
+# loss: *0.25*, loss: `nan`, loss `nan`; the sign may also be a product, or belong to a word.
 _MARKED_SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|[nN]a[nN]|NAN|[iI]nf)%?"
 _MARKED_PAIRS: Final = tuple(
     (
         sign,
         lazy_pattern(
-            rb"%b(?:(?<=[:=].)|(?<=[:=] .))(%b)%b(?![\w*])" % (mark, _MARKED_SCALAR, mark)
+            rb"%b(?:(?<=[:=].)|(?<=[:=] .)%b)(%b)%b(?![\w*])" % (mark, before, _MARKED_SCALAR, mark)
         ),
     )
-    for sign, mark in ((b"*", rb"\*"), (b"`", b"`"))
+    for sign, mark, before in ((b"*", rb"\*", b""), (b"`", b"`", rb"|(?<=oss .)"))
 )
 
 # loss: <b>nan</b>

@@ -70,3 +70,47 @@ def test_a_count_far_from_the_last_step_is_another(put, head, line):
 def test_a_reported_failure_is_read_once(put):
     report = stabdiag.diagnose(put("\n".join([*HEADS["text"], "at step 150 the loss was nan"])))
     assert [finding.slug for finding in report.findings] == ["nan-dtype-unknown"]
+
+
+LOOPS = {
+    "epochs": [f"round {n} of 90 done, cost came to {n / 100:.3f}" for n in range(31, 60)],
+    "batches of epochs": [
+        f"pass {6 + n // 10} part {n % 10} gave {n / 100:.3f}" for n in range(40)
+    ],
+}
+RESULTS = {
+    "classes": [f"class {n} has {n / 100:.3f}" for n in range(40)],
+    "two lists": [f"item {n % 20} has {n / 100:.3f}" for n in range(40)],
+    "results of a test": [f"Test: batch {n} took {n / 100:.3f}" for n in range(30, 60)],
+    "the best": [
+        f"round {n} had {n / 100:.3f}" for n in (3, 7, 9, 30, 41, 42, 60, 80, 99, 130, 131, 150)
+    ],
+}
+
+
+@pytest.mark.parametrize("lines", LOOPS.values(), ids=LOOPS)
+def test_lines_of_a_loop_with_its_own_counter_are_not_ignored(put, lines):
+    assert diagnosis(put, "text", *lines).slug == "partly-read"
+
+
+@pytest.mark.parametrize("lines", RESULTS.values(), ids=RESULTS)
+def test_lists_of_results_are_no_loop(put, lines):
+    assert diagnosis(put, "text", *lines).slug != "partly-read"
+
+
+def test_lines_that_are_between_records_as_well_are_no_loop(put):
+    between = [f"round {n} took {n / 100:.3f}" for n in range(400)]
+    mixed = [line for pair in zip(between, HEADS["text"], strict=False) for line in pair]
+    assert (
+        stabdiag.diagnose(put("\n".join([*mixed, *between[30:]]))).diagnosis.slug != "partly-read"
+    )
+
+
+@pytest.mark.parametrize("word", ["boom", "???", "💥nan", "[n/a, n/a]"])
+def test_another_value_in_the_place_of_a_number_is_not_ignored(put, word):
+    line = (
+        "LOG Average objective function for 'output' for minibatches {}-{} is {} over 900 frames."
+    )
+    values = [*(-1.0 / (n + 1) for n in range(30)), word]
+    lines = [line.format(10 * n, 10 * n + 9, value) for n, value in enumerate(values)]
+    assert stabdiag.diagnose(put("\n".join(lines))).diagnosis.severity == "warning"

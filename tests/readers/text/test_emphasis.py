@@ -11,6 +11,7 @@ MARKS = (
     ("loss = ", "**", "**"),
     ("loss = ", "*", "*"),
     ("loss: ", "`", "`"),
+    ("loss ", "`", "`"),
     ("loss: ", "<b>", "</b>"),
     ("loss: ", "<span style='color: red'>", "</span>"),
     ("**loss: ", "", "**"),
