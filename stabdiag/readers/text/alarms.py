@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.failures import Failure, classify_failure
 from stabdiag.readers.text.message_kinds import is_source_line
 
 # At most this many bytes at the end of a text, and this many lines.
@@ -46,7 +47,10 @@ _NO_ALARM: Final = lazy_pattern(
     rb"|disabled|policy|limit|count|limiting|again|restart\w*|defaults?|loaders?|episodes?"
     rb")(?![\w-])"
     # Of the numbers with points, addresses are none.
-    rb"|(?<!signal )(?<![\w(.])\d{1,9}\.\d{1,9}(?![.\d])|[=:] ?-?\d{1,12}\s{0,9}$"
+    # Instructions, and the end of helpers.
+    rb"|^(?:set|use|pass|add|see|try) |(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
+    rb"(?:\w{0,6}loaders?|workers|threads|servers?|prefetch\w*)(?![\w-])"
+    rb"|(?<!signal )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,9}(?![.\d])|[=:] ?-?\d{1,12}\s{0,9}$"
 )
 _QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
 
@@ -71,6 +75,9 @@ def is_alarm(line: bytes) -> bool:
     lowered = line.lower()
     if is_source_line(line):
         return False
+    # In the middle of a log, the losses below such a gradient are those of a survivor.
+    if classify_failure(line) is Failure.GRADIENT:
+        return True
     if _ALARM.search(lowered) is None or _NO_ALARM.search(lowered) is not None:
         return False
     return len(_QUOTED.findall(line)) <= 2

@@ -97,7 +97,7 @@ _FAILURE_ANCHORS: Final = (
     *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf"),
     *(b"nan detected", b"nan found", b"nan in ", b"nan encountered", b"nan value"),
     *(b"nvalid loss", b"inimum loss scale", b"at minimum", b"inimum value", b"oss scale"),
-    b"grad_scale is too small",
+    *(b"grad_scale is too small", b"caler"),
     # "becomes", "appears": loss为nan, loss 出现 nan.
     *("가 nan".encode(), "이 nan".encode(), "가 NaN".encode(), "이 NaN".encode()),
     *("为nan".encode(), "为 nan".encode(), "现nan".encode(), "现 nan".encode()),
@@ -134,8 +134,9 @@ _IS_ALONE: Final = lazy_pattern(
 )
 _MINIMUM: Final = lazy_pattern(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
-    rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at|fell to) "
-    rb"(?:(?:the|its|a) )?(?:minimum|floor|lower (?:bound|limit)|zero|0(?![.\d]))"
+    rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at"
+    rb"|(?:fell|dropped) to) (?:(?:the|its|a) )?"
+    rb"(?:minimum|floor|lower (?:bound|limit)|zero|0(?![.\d]))"
     rb"|loss.scale (?:is )?at (?:the )?floor|grad_scale is too small"
     rb"|loss.scale (?:dropped|fell|is) below [^\n]{0,40}(?:giving up|abort|stop|exit|terminat)",
 )
@@ -156,6 +157,7 @@ _FAILURE_WORDS_BY_PART: Final = {
             b"hit ",
             b"is at",
             b"fell to",
+            b"dropped to",
             b"at floor",
             b"at the floor",
             b"too small",
@@ -194,8 +196,8 @@ _GRADIENT_NAME: Final = lazy_pattern(rb"(?<![a-z])(?:grad|gnorm|global.norm)")
 _LOSS_NAME: Final = lazy_pattern(rb"(?<![a-z])loss(?!.?scal)")
 _SKIPS: Final = lazy_pattern(rb"skip|ignor")
 _FATAL_WORDS: Final = lazy_pattern(
-    rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat"
-    rb"|giv(?:e|ing) up|diverg|halt|quit|bail|crash|shut(?:ting)? ?down"
+    rb"(?<![a-z])(?:error|exception|unexpected result|fail(?:ed|ure)?|fatal|critical|abort|exit"
+    rb"|stop|terminat|giv(?:e|ing) up|diverg|halt|quit|bail|crash|shut(?:ting)? ?down"
     rb"|(?:cannot|can't|unable to) (?:continue|go on))",
 )
 

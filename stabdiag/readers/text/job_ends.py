@@ -11,7 +11,7 @@ DEVICE_ANCHORS: Final = (
     *(b"access fault", b"STATUS_ERROR", b"DEVICE_LOST", b"Xid (", b"ncorrectable ", b"core halted"),
     *(b"BLAS error", b"MIOpen", b"failed assertion", b"ommand buffer", b"eplica ", b"TPU "),
     *(b"in use by another", b"HPU ", b"NPU ", b"GPU reset", b"hipError", b"MIOPEN_STATUS_"),
-    *(b"RESULT_ERROR", b"ealth check failed", b"a bad state"),
+    *(b"RESULT_ERROR", b"ealth check failed", b"a bad state", b"device handle"),
 )
 # ROCm, level zero, the driver of NVIDIA, Metal, and the runtime of TPUs.
 DEVICE_FAULTS: Final = lazy_pattern(
@@ -25,6 +25,7 @@ DEVICE_FAULTS: Final = lazy_pattern(
     rb"|in use by another process, (?:abort|exit)"
     rb"|\bGPU reset\b(?! (?:ok|done|succeeded))|\bhipError[A-Z]|MIOPEN_STATUS_(?!SUCCESS)[A-Z]"
     rb"|\b(?:ZE|UR|PI)_RESULT_ERROR_|[Hh]ealth check failed|\bis in a bad state\b"
+    rb"|[Uu]nable to determine the device handle"
 )
 
 JOB_END_ANCHORS: Final = (

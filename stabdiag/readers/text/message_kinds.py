@@ -57,6 +57,9 @@ SORTS: Final = (
                 b"_EXHAUSTED",
                 b"OOM",
                 b"low on resource",
+                b"emory limit",
+                b"emory exhausted",
+                b"hausted ",
             ),
             *(b"ll available ", "存不足".encode(), "存溢出".encode(), "メモリ不足".encode()),
             *("памяти".encode(), b"memoria insuf", b"moire insuf"),
@@ -65,14 +68,16 @@ SORTS: Final = (
             rb"(?:CUDA|HIP|XPU|GPU|MPS|TPU|backend) out of memory(?![\"'`] errors?)"
             rb"|OutOfMemoryError: |CUDA_ERROR_OUT_OF_MEMORY"
             rb"|RESOURCE_EXHAUSTED|^Out of memory\b|Out of memory: Killed process"
-            rb"|oom.kill|OOMKilled"
+            rb"|oom.(?:kill|reap)|OOMKilled"
             rb"|(?:rror|ailed): [^\n]{0,40}\bout of memory|\bFailed to allocate (?:memory|\d)"
             rb"|execution failed: Insufficient Memory|error \(2\) ?: out of memory"
             rb"|task \d{1,6}: Out Of Memory|\b[Rr]an out of (?:\w{1,10} )?memory\b"
             rb"|[Ee]xceeded (?:job |step |the )?(?:\w{1,10} )?memory limit"
             rb"|\bOOM(?:!|:? (?:[Kk]ill|[Ee]rror|occurred|detected|encountered|when |while ))"
             rb"|\b[Cc]annot allocate (?:vector|memory)|low on resource: \w"
-            rb"|using all available (?:RAM|memory)"
+            rb"|using all available (?:RAM|memory)|allocate more memory than"
+            rb"|\b[Mm]emory (?:\w{2,4} )?(?:been )?exhausted"
+            rb"|\b[Ee]xhausted (?:\w{1,10} ){0,3}memory"
             + "|(?:显|内)存(?:不足|溢出)|メモリ不足|едостаточно памяти".encode()
             + "|memoria insuficiente|m(?:e|é)moire insuffisante".encode()
         ),
@@ -142,7 +147,8 @@ SORTS: Final = (
         title="CUDA error",
         anchors=(b"rror", b"_STATUS_", b"Assertion `", b"CUDA_ERROR"),
         line=lazy_pattern(
-            rb"CUDA error: (?!out of memory)|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
+            rb"CUDA error: (?!out of memory)|(?i:cuda runtime error) (?!\(2\))\(\d"
+            rb"|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
             rb"|\.cuh?:\d{1,9}:[^\n]{0,120}Assertion `"
             rb"|cudaError[A-Z]|\bCUDA_ERROR_(?!OUT_OF_MEMORY)[A-Z]"
         ),
@@ -165,7 +171,7 @@ SORTS: Final = (
             *(b"lost communication", b"off the bus", b"MPI_ABORT", b"illing ", b"borting "),
             *(b"erminating ", b"nterruption", b"will be ", b"isconnected", b"timed out"),
             *(b"ignal: ", b"bort(", b"revoked", b"deleted by", b"panic", b"pure virtual"),
-            *(b"requested cancel", b"was stopped", b"tack overflow"),
+            *(b"requested cancel", b"was stopped", b"tack overflow", b"process down"),
             *(b"TimeExceeded", b"timeExceeded", b"ack-off", b"BackOff", b"ailed", b"FAILED"),
         ),
         words=(
@@ -178,11 +184,12 @@ SORTS: Final = (
             *(b"MPI_ABORT", b"illing ", b"rminating ", b"nterruption", b"nstance will be"),
             *(b"isconnected", b"ession ", b"imeExceeded", b"ack-off", b"BackOff"),
             *(b"ailed", b"FAILED", b"revoked", b"deleted by", b"panic", b"pure virtual"),
-            *(b"was stopped", b"*** Error in", b"tack overflow"),
+            *(b"was stopped", b"*** Error in", b"tack overflow", b"process down"),
         ),
         line=lazy_pattern(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
             rb"(?![^\n]{0,80}\bcontinu)"
+            rb"|closing signal SIG|taking the (?:\w{1,10} )?process down"
             rb"|Signal \d{1,2} \(SIG|CANCELLED AT|\(core dumped\)|is killed by signal"
             rb"|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)"
             rb"|[Ee]xit(?:ed|s|ing)?[- ]?(?:with )?(?:exit |error |return |non-?zero )?"
@@ -245,7 +252,7 @@ LONE_EXCEPTION: Final = MessageKind(
         b"SystemExit: ",
         *(b"abi: terminating", b"panic: ", b"panicked at", b"atal error: "),
         *(b"FATAL", b"CRITICAL", b"atal e", b"heck failed", b"heck failure", b"what():"),
-        *(b"ssertion `", b"exc.", b"xceptions.", b"rrors."),
+        *(b"ssertion `", b"exc.", b"xceptions.", b"rrors.", b": F "),
         *(b"xception in thread ", b".lua:", b": attempt to "),
     ),
     line=lazy_pattern(
@@ -267,7 +274,9 @@ LONE_EXCEPTION: Final = MessageKind(
         rb"|^\*\* \([A-Z][\w.]{1,60}Error\) \S|^Error: unhandled exception: "
         rb"|^error: process didn't exit successfully: "
         rb"|(?<!\b[Nn]o )\b[Ff]atal (?:error|exception)\b(?! (?:handl|rate|count))"
-        rb"|^F\d{4} \d\d:\d\d:\d\d\.\d[^\n]{0,80}\] "
+        rb"|^(?:F\d{4} \d\d:\d\d:\d\d\.\d|[\d-]{10} \d\d:\d\d:\d\d\.\d{1,9}: F )[^\n]{0,80}\] "
+        # Hydra
+        rb"|^Error executing job with overrides: "
         # The level of a line, after its time and its place.
         rb"|^[^\na-z\"'=]{0,60}[\w.:/ -]{0,40}\b(?:FATAL|CRITICAL)(?: ERROR)?(?:[\]:|]| - )"
     ),

@@ -113,7 +113,9 @@ class Messages:
             line = text.data[alarm : line_end(text.data, alarm, _BYTES_AFTER)]
             if all(line not in other for _, _, other in messages):
                 self._messages.pop(EventCode.LAST_WORDS, None)
-                self._add(text, offset, alarm, EventCode.LAST_WORDS, line)
+                # The line itself may be a record of what it reports.
+                end = alarm + max(len(line) - 1, 0)
+                self._add(text, offset, end, EventCode.LAST_WORDS, line)
                 spans.append((alarm, alarm))
         for place, last_line, end in followed:
             phase = _phase(text.data[place:end])

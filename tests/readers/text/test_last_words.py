@@ -74,6 +74,15 @@ task 17.node3 killed: memory exceeded
 StopIteration
 SystemExit: 2
 Early termination: divergence found in the objective
+[rank1]: To keep data consistent, we are taking the entire process down.
+WARNING:torch.distributed.elastic: Sending process 88 closing signal SIGTERM
+2026-01-02 03:04:05.678901: F platform/default/env.cc:70] Check failed: ret == 0 (11 vs. 0)
+cuda runtime error (59) : device-side assert triggered
+Unable to determine the device handle for GPU 0000:1A:00.0: Unknown Error
+The notebook tried to allocate more memory than there is.
+Error executing job with overrides: ['lr=0.5']
+Host memory exhausted, the job is gone
+oom_reaper: reaped process 88 (python), now anon-rss:0kB
 """.splitlines()
 
 LIVES = """\
@@ -95,6 +104,9 @@ trial 3 of 8 finished
 Spot price 0.31
 the model is being saved
 exit with zero status
+Set ASYNC_ERROR_HANDLING=1 to abort on errors
+Killing background prefetch threads
+Terminating DataLoader workers
 session started
 the notebook was saved
 timeout: 600
@@ -231,6 +243,13 @@ def test_the_message_of_a_row_is_read(tmp_path):
 )
 def test_a_failure_below_the_last_record_is_no_part_of_it(tmp_path, line):
     assert write(tmp_path / "run.log", *TEXT, line).startswith("nan")
+
+
+@pytest.mark.parametrize(
+    "line", ["WARNING: gradient norm is NaN", "[GradScaler] scale has dropped to 0, terminating"]
+)
+def test_a_gradient_that_is_not_finite_at_the_end_is_a_failure(tmp_path, line):
+    assert write(tmp_path / "run.log", *TEXT, line) != "healthy"
 
 
 @pytest.mark.parametrize("line", ["best_loss = inf", "min loss: inf", "prev_loss=inf"])
