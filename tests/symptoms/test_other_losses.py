@@ -14,6 +14,7 @@ NAMES = [
     *("aux_loss", "kl", "kl_loss", "kl_divergence", "reg_loss", "z_loss", "router_z_loss", "nll"),
     *("recon_loss", "loss_ce", "loss/mask", "train/bce", "commit_loss", "contrastive_loss", "mse"),
     *("loss_2", "total_loss", "mtp_loss", "lpips", "disc", "commit", "vq", "box", "dfl", "style"),
+    *("grad_penalty", "weight_reg", "r1_penalty", "train/recon", "infonce"),
 ]
 
 
@@ -36,7 +37,7 @@ def test_a_second_loss_that_goes_nan_is_a_warning(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss", "kl", "box"]
+    "name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss", "kl", "box", "recon"]
 )
 def test_a_second_loss_that_climbs_is_a_warning(name):
     climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
@@ -44,6 +45,12 @@ def test_a_second_loss_that_climbs_is_a_warning(name):
     assert finding.severity == "warning"
     assert finding.evidence["loss"] == name
     assert 200 < finding.step < 300
+
+
+@pytest.mark.parametrize("name", ["vq/perplexity", "recon_psnr", "entropy", "entropy_loss"])
+def test_what_may_rise_is_no_loss_that_climbs(name):
+    climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
+    assert "other-loss-rising" not in findings_by_slug(name, climb)
 
 
 @pytest.mark.parametrize("name", ["reward", "policy_loss", "entropy"])

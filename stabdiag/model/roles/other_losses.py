@@ -10,7 +10,11 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final
 
-from stabdiag.model.roles.loss_kinds import find_discriminator_loss, is_adversarial_loss
+from stabdiag.model.roles.loss_kinds import (
+    REGULARIZERS,
+    find_discriminator_loss,
+    is_adversarial_loss,
+)
 from stabdiag.model.roles.names import (
     is_a_loss,
     is_a_reward,
@@ -34,13 +38,14 @@ _LOSS_TERMS: Final = frozenset(
     word_list(
         "kl kld ce bce nll mse rmse mae ctc xent cross smooth huber "
         "perceptual percep style commit commitment vq distill kd cyc cycle adv aux tv "
-        "consistency eikonal sdf router box obj cls dfl giou ciou att"
+        "consistency eikonal sdf router box obj cls dfl giou ciou att recon reconst reconstruction "
+        "infonce lpips"
     )
 )
 _NO_LOSS_WORDS: Final = frozenset(
     word_list(
         "coef coeff weight beta target penalty scale time lr grad norm acc accuracy ratio num "
-        "count n size"
+        "count n size perplexity ppl usage psnr ssim"
     )
 )
 
@@ -89,7 +94,10 @@ def find_other_values(names: Iterable[str], taken: Collection[str]) -> list[str]
 
 
 def _is_other_value(name: str) -> bool:
-    if is_evaluation(name) or is_setting(name) or not PROPERTIES.isdisjoint(name_words(name)):
+    words = {*name_words(name)}
+    # A penalty of the gradient is a term of the loss.
+    is_property = words & PROPERTIES and not words & REGULARIZERS
+    if is_evaluation(name) or is_setting(name) or is_property:
         return False
     if column_setting(name) is not None or is_an_lr(name) or is_a_reward(name, of_episodes=True):
         return False
