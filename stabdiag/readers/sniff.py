@@ -16,9 +16,7 @@ from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
 from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES
 
-_EXPORT: Final = (
-    "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"
-)
+_EXPORT: Final = "export its scalars (step, loss, …) as CSV or JSON lines"
 
 # These make readable JSON documents: a list of numbers, or lists of numbers by name.
 _ARRAY: Final = (
@@ -60,10 +58,7 @@ _BINARY: Final = (
 
 _SOURCE_CODE_REFUSAL: Final = "source code, not a log; pass the text that the program printed"
 
-_TEXT_WITHOUT_A_LOSS: Final = (
-    "a text log without a loss: no lines of a known framework, and no repeated loss next to"
-    f" a rising step; {_EXPORT}"
-)
+_TEXT_WITHOUT_A_LOSS: Final = f"a text without a training loss; pass the log of a run, or {_EXPORT}"
 
 # Text has hardly any of these bytes. In a compressed file they are a twentieth of all bytes.
 _CONTROL: Final = bytes({*range(32), 127} - set(b"\t\n\r\x1b\b\f"))
@@ -187,22 +182,16 @@ def _describe_values(data: bytes) -> str:
             counts.update(dict.fromkeys(find_spans(line), count))
     loss = next(iter(loss_names(counts)), None)
     if loss is not None and counts[loss] == 1:
-        return (
-            f"a text log of no known framework; {loss!r} is on one line only, too few to find"
-            f" its step; pass more of the log, or {_EXPORT}"
-        )
+        return f"{loss!r} is on one line only, without a step; pass more of the log, or {_EXPORT}"
     if loss is not None:
         return (
-            f"a text log of no known framework; {loss!r} is on {counts[loss]} lines, but without"
-            f" a rising step, iteration or epoch; print one on the same line, or {_EXPORT}"
+            f"{loss!r} is on {counts[loss]} lines, but without a rising step or epoch; print one"
+            f" on the same line, or {_EXPORT}"
         )
     repeated = [repr(name) for name, count in counts.most_common() if count >= _MIN_REPEATS]
     if repeated:
         shown = ", ".join(repeated[:_MAX_SHOWN_LINES])
-        return (
-            f"a text log of no known framework; it repeats {shown}, but no loss;"
-            f" print one, or {_EXPORT}"
-        )
+        return f"it repeats {shown}, but no loss; print the loss, or {_EXPORT}"
     return _TEXT_WITHOUT_A_LOSS
 
 

@@ -30,7 +30,7 @@ CSV = b'step,loss,mode\n1,2.5,"a, b"\n2,nan,\n\n# x\nstep,loss,mode\n3,,val\n'
 
 
 def test_a_text_of_only_fences_is_refused():
-    with pytest.raises(LogError, match="a text log without a loss"):
+    with pytest.raises(LogError, match="a text without a training loss"):
         sniff(Stream("run", io.BytesIO(b"```\n" * 20)))
 
 
@@ -165,7 +165,7 @@ def test_the_advice_about_rows_without_names_works(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words", "name"),
     [
-        ("hello\n", "a text log without a loss", "run.log"),
+        ("hello\n", "a text without a training loss", "run.log"),
         (
             "".join(f"Epoch[{n}] Speed: 43 samples/sec\tknob=0.8\n" for n in range(9)),
             "it repeats 'Speed', 'knob', but no loss",

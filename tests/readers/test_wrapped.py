@@ -93,7 +93,7 @@ def test_records_with_a_loss_are_not_wrapped_lines(log, key):
 def test_other_texts_in_records_are_not_a_log(log):
     columns = log([{"text": "yes", "rank": float(n)} for n in range(9)])
     assert columns.names == ("text", "rank")
-    with pytest.raises(LogError, match="a text log without a loss"):
+    with pytest.raises(LogError, match="a text without a training loss"):
         log([{"text": f"what a day, o{'o' * n}h", "rank": n} for n in range(9)])
 
 
