@@ -253,7 +253,7 @@ def test_a_check_has_formats_and_color(stabdiag, sweep, tmp_path):
 def test_a_check_without_runs_is_reported(stabdiag, tmp_path):
     (tmp_path / "empty").mkdir()
     output = stabdiag("check", "empty", "missing")
-    assert (output.code, output.out) == (2, "0 runs: none\n")
+    assert (output.code, output.out) == (2, "no runs\n")
     assert output.err.splitlines() == [
         "stabdiag: empty: no log of a run found; stabdiag formats lists what can be read",
         "stabdiag: missing: no such file or folder; check the path",

@@ -287,8 +287,12 @@ def _precision(launch: Launch) -> Check:
             "fp16: activations and gradients beyond 65504 overflow.",
             "Use bf16 where the hardware has it: wider range, and no loss scale.",
         )
-    wider = "wider than" if dtype == "fp64" else "the same as"
-    return passed(f"{dtype}: its range is {wider} the range of fp32.")
+    span = {
+        "fp64": "its range is the widest",
+        "fp32": "its range is wide enough for gradients",
+        "fp8": "everything else is computed in bf16, which has the range of fp32",
+    }
+    return passed(f"{dtype}: {span.get(dtype, 'it has the range of fp32')}.")
 
 
 def _loss_scaling(launch: Launch) -> Check:

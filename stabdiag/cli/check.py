@@ -20,8 +20,7 @@ from stabdiag.cli.run_options import RunOptions
 from stabdiag.cli.terminal import Exit, notify, notify_other_runs, report_error, write_text
 from stabdiag.errors import StabdiagError
 from stabdiag.model.findings import PARTLY_READ
-from stabdiag.model.scan import UNREAD, Row, totals
-from stabdiag.model.text import plural
+from stabdiag.model.scan import UNREAD, Row, summarize
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report
@@ -103,7 +102,7 @@ def check(
     for line in skipped.unread_messages():
         notify(line)
     counts = Counter(_total_key(row) for row in rows)
-    summary = f"{plural(len(rows), 'run')}: {totals(counts)}"
+    summary = summarize(counts)
 
     def report() -> Iterable[str]:
         if format_name == "lines":

@@ -28,7 +28,7 @@ from stabdiag.cli.terminal import (
     write_text,
 )
 from stabdiag.formats import by_suffix
-from stabdiag.model.scan import UNREAD, Row, totals
+from stabdiag.model.scan import UNREAD, Row, summarize, totals
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def scan(
         severity_counts = {count.severity or UNREAD: 0 for count in overview.counts}
         for count in overview.counts:
             severity_counts[count.severity or UNREAD] += count.runs
-        summary = f"{plural(overview.runs, 'run')}: {totals(severity_counts)}"
+        summary = summarize(severity_counts)
 
         def render(name: str) -> Iterable[str]:
             return render_pieces(overview, name, "overview", verdict=summary, **render_options)

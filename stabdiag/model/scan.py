@@ -24,6 +24,12 @@ _SEVERITY_LABELS: Final = {
 }
 
 
+def summarize(counts: Mapping[str, int]) -> str:
+    """Describe the number of runs, and of each severity among them."""
+    runs = sum(counts.values())
+    return f"{plural(runs, 'run')}: {totals(counts)}" if runs else "no runs"
+
+
 def totals(counts: Mapping[str, int]) -> str:
     """Describe the number of runs of each severity, and of unread logs."""
     parts = [
@@ -243,7 +249,7 @@ class Overview:
         """Name the overview in one line; all of its data would fill a screen."""
         severities = ("error", "warning", "note", "ok", None)
         counts = {severity or UNREAD: self.of(severity) for severity in severities}
-        return f"<Overview of {plural(self.runs, 'run')}: {totals(counts)}>"
+        return f"<Overview of {summarize(counts)}>"
 
     @property
     def runs(self) -> int:
