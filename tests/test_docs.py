@@ -149,6 +149,14 @@ def test_a_sentence_of_a_report_leads_to_its_rule_and_number():
             assert (ROOT / "stabdiag" / path).is_file(), path
 
 
+def test_the_map_of_the_text_readers_names_every_module():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    _, _, text = page.partition("## How a text log is read")
+    named = re.findall(r"`(\w+\.py)`", text.partition("\n## ")[0])
+    modules = {path.name for path in (ROOT / "stabdiag" / "readers" / "text").glob("*.py")}
+    assert sorted(named) == sorted(modules - {"__init__.py"})
+
+
 def test_every_target_of_the_fuzzer_has_its_row():
     listed = python("benchmarks/fuzz.py", "--list", check=True).stdout
     text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
