@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from itertools import islice
 
 import numpy as np
 
@@ -30,9 +29,6 @@ _EPISODES = frozenset({"episode", "episodes"})
 _COUNTER_CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
 
 _DAY = timedelta(days=1).total_seconds()
-
-# At most this many columns of evaluations are searched for records without a step.
-_MAX_EVALUATIONS = 64
 
 # A step counter counts within epochs if it restarted MIN_RECORDS times, each time after the same
 # count, within this tolerance.
@@ -217,15 +213,13 @@ def _evaluations_without_steps(columns: Columns, good: Mask, loss: str | None) -
         return np.empty(0, dtype=np.intp)
     without = ~(good | columns.load(loss).present)
     without[: int(np.argmax(good))] = False
-    evaluations = (
-        name
-        for name in columns.names
-        if without.any() and (is_evaluation(name) or score_direction(name) is not None)
-    )
-    found = np.zeros(columns.rows, bool)
-    for name in islice(evaluations, _MAX_EVALUATIONS):
-        found |= without & columns.load(name).present
-    return np.flatnonzero(found)
+    if not without.any():
+        return np.empty(0, dtype=np.intp)
+    is_evaluated = np.zeros(columns.rows, bool)
+    for name in columns.names:
+        if is_evaluation(name) or score_direction(name) is not None:
+            is_evaluated |= columns.load(name).present
+    return np.flatnonzero(without & is_evaluated)
 
 
 def _numbers_after(steps: Floats, count: int) -> Floats:

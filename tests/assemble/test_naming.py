@@ -56,11 +56,11 @@ def test_a_long_table_with_a_type_column(tmp_path, header):
 
 def test_columns_without_a_role_are_named(build):
     log = [
-        {"step": n, "loss": 3 - n / 9, "val/r2": 0.5, "recon": 0.1, "weight_decay": 0.1, "n/a": 1}
+        {"step": n, "loss": 3 - n / 9, "val/r2": 0.5, "flux": 0.1, "weight_decay": 0.1, "n/a": 1}
         for n in range(9)
     ]
     messages = [event.message for event in build(log).events if "ignored columns" in event.message]
-    assert messages == ["ignored columns: recon, n/a (--column ROLE=NAME assigns a role)"]
+    assert messages == ["ignored columns: flux, n/a (--column ROLE=NAME assigns a role)"]
 
 
 def test_likely_columns_without_a_role_are_named_first(build):
