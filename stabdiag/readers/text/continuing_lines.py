@@ -29,7 +29,7 @@ _MAX_LINE: Final = 1000
 
 # A whole number outside a date, a time or another number, and one with decimals.
 _COUNT_IN_LINE: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w+-]|[.:]\d)")
-_NAN: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
+_NAN_WORD: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
 _DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}\.\d")
 
 # A count continues if it is at most this many strides after the last step, or half as far again.
@@ -39,7 +39,7 @@ _NEXT_PART: Final = 1.5
 # Lines of a loop with a counter of its own, the different values of which are at least this many.
 # Nearly all of its strides are equal. A list of results counts from its start, once.
 _MIN_OF_A_LOOP: Final = 12
-_MIN_COUNTS: Final = 4
+_MIN_OUTER_COUNTS: Final = 4
 _EQUAL_STRIDES: Final = 0.8
 
 
@@ -115,7 +115,7 @@ class ContinuingLines:
         by_form: dict[bytes, list[tuple[int, bytes, int]]] = defaultdict(list)
         for at, line in enumerate(self._below.split(b"\n")):
             shown = line[:_MAX_LINE]
-            value = _DECIMAL.search(shown) or _NAN.search(shown)
+            value = _DECIMAL.search(shown) or _NAN_WORD.search(shown)
             if value is not None and not evaluation_prefix(shown, value.start()):
                 by_form[row_form(shown)].append((at, line, 0))
         above = {row_form(line[:_MAX_LINE]) for line in self._above.split(b"\n")}
@@ -142,7 +142,7 @@ def _count_on(lines: Sequence[bytes]) -> bool:
     counts = [[*map(int, _COUNT_IN_LINE.findall(line))] for line in lines]
     columns = [[*column] for column in zip(*counts, strict=False)]
     outer = [column for column in columns if column[0] > 0 and _rises(column)]
-    if any(len({*column}) >= _MIN_COUNTS and column[0] > _stride(column) for column in outer):
+    if any(len({*column}) >= _MIN_OUTER_COUNTS and column[0] > _stride(column) for column in outer):
         return True
     return any(_restarts_with(column, other) for column in columns for other in outer)
 

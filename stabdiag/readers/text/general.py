@@ -52,7 +52,7 @@ _OTHER_BAR: Final = lazy_pattern(rb"\d/\d{1,9} \[\d{1,4}:\d\d(?::\d\d)?<")
 
 
 # A list begins with one of these; the second is the full-width one of Chinese and Japanese texts.
-_BRACKETS: Final = (b"[", b"\xef\xbc\xbb")
+_OPENING_BRACKETS: Final = (b"[", b"\xef\xbc\xbb")
 
 # The losses of the best models end where a training fails.
 _OTHER_MODELS: Final = LeftOut(
@@ -77,7 +77,7 @@ def sniff_unknown(head: bytes, source: str) -> bool:
 @lru_cache(maxsize=1)
 def _find_lists(head: bytes, source: str) -> Mapping[str, list[bytes]]:
     """Return the lists of losses at the head of a log, which may be very long lines. Cached."""
-    if not any(bracket in head for bracket in _BRACKETS):
+    if not any(bracket in head for bracket in _OPENING_BRACKETS):
         return {}
     return find_lists(Text(head, longest_line=len(head)).data, source)
 

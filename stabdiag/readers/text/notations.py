@@ -138,7 +138,7 @@ _VALUE: Final = rb"(?: ?\w{0,20}\([^()\n]{0,60}\)|[^'\",(\n]{1,60})"
 # The last line of a log may be cut. Only one of the cells can match, so that a search is linear.
 _TUPLE: Final = rb"(?m)^\((%b(?:,(?: ?%b|%b)){1,40})\)?$" % (_STRING, _STRING, _VALUE)
 
-_CELL: Final = lazy_pattern(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|(%b)" % _VALUE)
+_TUPLE_CELL: Final = lazy_pattern(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|(%b)" % _VALUE)
 _DECORATION: Final = lazy_pattern(rb"\\[nrt]|%[dfs]|#")
 
 
@@ -149,7 +149,7 @@ def _printed_tuples(head: bytes) -> Iterator[Normalization]:
 
 
 def _as_words(line: re.Match[bytes]) -> bytes:
-    texts = (_DECORATION.sub(b" ", b"".join(cell)).strip() for cell in _CELL.findall(line[1]))
+    texts = (_DECORATION.sub(b" ", b"".join(cell)).strip() for cell in _TUPLE_CELL.findall(line[1]))
     return b" ".join(text for text in texts if text)
 
 

@@ -65,7 +65,7 @@ def test_reward_in_a_tuple(history):
 
 
 def test_tuples_of_other_values_are_no_log(history):
-    with pytest.raises(LogError, match="without a loss"):
+    with pytest.raises(LogError, match="without a training loss"):
         history("".join(f"('conv{n}', {64 * n}, 'relu', {n})\n" for n in range(1, 20)))
 
 
