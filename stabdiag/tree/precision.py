@@ -58,9 +58,11 @@ def _is_there_an_overflow(case: Case) -> Reply:
     if not logged:
         because = "the gradient norm and the loss scale were not logged"
         return unknown(because if dtype == "fp16" else "the gradient norm was not logged")
-    if is_averaged(scale):
-        return unknown("the loss scale is logged as a mean, which hides the number of overflows")
     overflows = find_overflows(case)
+    # A mean that falls below the floor is a collapse, whatever the number of overflows.
+    has_fallen = last_fall(scale, case.limits.precision.scale_floor) is not None
+    if is_averaged(scale) and not (has_fallen and overflows.count):
+        return unknown("the loss scale is logged as a mean, which hides the number of overflows")
     if not overflows.count:
         return no(" and ".join(logged), measured={"overflows": 0})
     first = "" if overflows.count == 1 else "the first "

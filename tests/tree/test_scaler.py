@@ -178,6 +178,12 @@ def test_an_averaged_scale_cannot_tell(calm):
     assert "logged as a mean" in answer.because
 
 
+def test_an_averaged_scale_below_the_floor_has_collapsed():
+    steps = np.arange(60)
+    report = diagnose(noisy(steps, np.round(50000.0 * 0.75**steps, 3)))
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+
+
 @pytest.mark.parametrize(
     ("manifest", "expected"),
     [({"loss_scale_window": 40}, "from the manifest"), ({}, "from the log")],
