@@ -39,10 +39,14 @@ _COUNTER_COLUMNS: Final = ("step", "epoch")
 
 @frozen
 class HiddenRecords:
-    """Records (a mask of shape (rows,)) whose loss counts as NaN, and the reason."""
+    """Records (a mask of shape (rows,)) whose loss counts as NaN, and the reason.
+
+    The ``placeholder`` is the number that was written instead of NaN.
+    """
 
     records: Mask
     reason: str
+    placeholder: float | None = None
 
 
 def find_hidden(
@@ -101,7 +105,7 @@ def _zero_for_nan(
     # If most zeros have a finite norm, a loss of zero is not a placeholder for NaN.
     if nonfinite and nonfinite >= (zero & finite).sum():
         reason = "the loss is exactly 0.0 and the gradient norm is not finite"
-        return HiddenRecords(records=zero & ~finite, reason=reason)
+        return HiddenRecords(records=zero & ~finite, reason=reason, placeholder=0.0)
     last = zero & ~np.logical_or.accumulate((loss.present & ~zero)[::-1])[::-1]
     if eval_loss is None or last.sum() < 2 or (last & finite).any():
         return None
@@ -110,7 +114,7 @@ def _zero_for_nan(
     if not len(since) or np.isfinite(eval_loss.values[since]).any():
         return None
     reason = "the loss is exactly 0.0 to the end, and the evaluation loss is not finite"
-    return HiddenRecords(records=last, reason=reason)
+    return HiddenRecords(records=last, reason=reason, placeholder=0.0)
 
 
 def _never_a_number(

@@ -246,7 +246,8 @@ def _restore_nan(
         count = plural(int(new.sum()), "loss counts", "losses count")
         at = int(clock.steps[np.argmax(new)])
         message = f"{count} as NaN from step {at} on, although not written as NaN: {hidden.reason}"
-        events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
+        kind = EventKind.HIDDEN_NAN
+        events.append(Event(kind=kind, message=message, step=at, value=hidden.placeholder))
     return Losses(values=values, records=records, events=events)
 
 

@@ -212,6 +212,14 @@ def test_the_first_non_finite_loss_is_reported(calm, bad, expected):
     assert expected in diagnosed(log).summary
 
 
+def test_a_zero_that_stands_for_nan_is_named(calm):
+    log = calm()
+    log["loss"][600:], log["grad_norm"][600:] = 0.0, np.nan
+    summary = diagnosed(log).summary
+    assert "non-finite from step 600 on" in summary
+    assert "The log has 0.0 instead of NaN." in summary
+
+
 def test_a_gradient_that_failed_first_names_its_batch(calm):
     log = calm()
     log["grad_norm"][640:] = np.nan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from stabdiag.model.events import EventKind
 from stabdiag.model.roles.names import is_evaluation, name_words
 from stabdiag.model.text import capitalized
 from stabdiag.stats.quantiles import median
@@ -74,7 +75,11 @@ def _name_loss(case: Case) -> str:
 
 
 def describe_nan(case: Case, bad: FirstBad) -> str:
-    """Describe the position and number of non-finite losses, as a sentence."""
+    """Describe the position and number of non-finite losses, and how the log writes them."""
+    return f"{_name_position(case, bad)}{_name_placeholder(case)}"
+
+
+def _name_position(case: Case, bad: FirstBad) -> str:
     good = "" if bad.last_good is None else f" (last finite loss: {case.unit} {bad.last_good})"
     are = "is" if bad.count == 1 else "are"
     count = f"{bad.count} of {bad.total} losses {are} non-finite"
@@ -89,3 +94,10 @@ def describe_nan(case: Case, bad: FirstBad) -> str:
     if bad.last_good is None and bad.step > 0:
         return f"{loss} is non-finite at {case.unit} {bad.step}, the first one logged{counts}."
     return f"{loss} is non-finite from {case.unit} {bad.step} on{good}{counts}."
+
+
+def _name_placeholder(case: Case) -> str:
+    """Return a sentence about the number that the log has instead of NaN, such as 0.0."""
+    hidden = (event for event in case.history.events if event.kind is EventKind.HIDDEN_NAN)
+    written = next((event.value for event in hidden if event.value is not None), None)
+    return "" if written is None else f" The log has {written} instead of NaN."
