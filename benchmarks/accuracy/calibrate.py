@@ -24,15 +24,15 @@ HEAD = (
     "| limit | value | right leaf | with a fault | healthy: error | healthy: warning "
     "| false spikes per 10,000 steps |\n|---|---:|---:|---:|---:|---:|---:|"
 )
-INTRODUCTION = """# How the limits of our own were set
+INTRODUCTION = """# How stabdiag's own limits were set
 
 <!-- Written by `make calibrate`. -->
 
-Some limits of the tree's questions are the tree's own or a paper's; the rest are ours, and were
-set on [labeled training runs](../benchmarks/accuracy/README.md). This is what the diagnoses become
-at half of each, at the limit itself (in bold), and at twice it: shares of the {runs} runs to
-develop on that are diagnosed right, and of the healthy ones that are not left in peace. A limit
-that makes no difference here has not been put to the test by these runs.
+Some limits of the tree's questions come from the tree or from a paper. The others were set on
+[labeled training runs](../benchmarks/accuracy/README.md). The table shows the diagnoses at half of
+each of these limits, at the limit itself (in bold), and at twice it: the fraction of the {runs}
+development runs that are diagnosed right, and the fraction of healthy runs with a finding. These
+runs do not test a limit that makes no difference here.
 """
 
 
