@@ -59,6 +59,8 @@ _NEXT_TIME: Final = lazy_pattern(
     rb" (?<=[\d)\]}%] )(?=(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d)[ T]\d\d:\d\d:\d\d)"
 )
 
+_DATES: Final = (b" 2024-02-11 10:15:04", b" 2024-02-11T10:15:04", b" 2024/02/11 10:15:04")
+
 # A text next to a bar of Keras that another one was written over, if the backspaces were lost:
 # … [=====] - ETA: 0s - loss: 0.91 - ETA: 0s - loss: 0.87  - 0s 8ms/step - loss: 0.85.
 _ETA: Final = b" - ETA: "
@@ -127,8 +129,9 @@ _COMPLETE_BAR_ENDS: Final = (b"=] - ETA: 0s - ", b"\xe2\x94\x81 ")
 # The label of a bar that ends at the width of the terminal; the next one follows without a blank:
 # Training epoch 3 loss: 0.5:  79%|7| 104/131 [00Training epoch 3 loss: 0.5:  80%|8| 105/131 [00
 _BAR_LABEL: Final = lazy_pattern(rb"(?m)(?:^|\r)([A-Za-z][A-Za-z_./ -]{4,40})[^\n\r]{80}")
-# A word may be cut before a bar: …, loss=0.5, v_nuEpoch 2:  3%|
-_GLUED_LABEL: Final = rb"(?:(?<=[\d.)\]}%%])%b|(?<=[A-Za-z])%b(?=\d{0,6}: {1,4}\d{1,3}%%\|))"
+# A word may be cut before a bar: …, loss=0.5, v_nuEpoch 2:  3%| A search for the fixed text of the
+# label is the fastest.
+_GLUED_LABEL: Final = rb"%b(?:(?<=[\d.)\]}%%]%b)|(?<=[A-Za-z]%b)(?=\d{0,6}: {1,4}\d{1,3}%%\|))"
 _MAX_BAR_LABELS: Final = 8
 
 # What a page, a viewer or a string of Python shows in the place of a line end.
@@ -215,7 +218,7 @@ def _separate_paste(block: bytes, lines: int) -> bytes:
     if len(block) <= _PASTE:
         if _SAME_START.search(outline(block)) is not None:
             block = _SAME_START.sub(_separated, block)
-        times = len(_NEXT_TIME.findall(block)) if b":" in block else 0
+        times = len(_NEXT_TIME.findall(block)) if may_contain(block, *_DATES) else 0
         block = _NEXT_TIME.sub(b"\r", block) if times > max(lines, _MIN_GLUED) else block
     return block
 
@@ -240,7 +243,7 @@ def _separate_labels(block: bytes) -> bytes:
     """Return a paste with a carriage return before each label that follows another record."""
     labels = {match[1] for match in islice(_BAR_LABEL.finditer(block), _MAX_BAR_LABELS)}
     for label in sorted(labels):
-        glued = re.compile(_GLUED_LABEL % (re.escape(label), re.escape(label)))
+        glued = re.compile(_GLUED_LABEL % ((re.escape(label),) * 3))
         if block.count(label) > _MIN_GLUED and len(glued.findall(block)) >= _MIN_GLUED:
             block = glued.sub(rb"\r\g<0>", block)
     return block
