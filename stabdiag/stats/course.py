@@ -105,13 +105,14 @@ def late_noise(x: Floats) -> float:
     return diff_sigma(second_half(x))
 
 
-def late_spread(x: Floats) -> float:
+def late_spread(x: Floats, sigma: float) -> float:
     """Return the spread of the second half, which includes slow variation.
 
-    It is at least the noise of single values, for which the whole series is the larger sample.
+    It is at least ``sigma``, the noise of single values, for which the whole series is the larger
+    sample.
     """
     late = second_half(x)[:: max(len(x) // SUBSAMPLE_SIZE, 1)]
-    return max(robust_sigma(late), diff_sigma(x))
+    return max(robust_sigma(late), sigma)
 
 
 def settled(count: int) -> slice:

@@ -10,8 +10,8 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.stats.course import end_level, late_spread, level_error, second_half
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median, normal_quantile, quantiles
-from stabdiag.stats.smoothing import find_average
+from stabdiag.stats.quantiles import diff_sigma, median, normal_quantile, quantiles
+from stabdiag.stats.smoothing import MovingAverage
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
@@ -44,40 +44,40 @@ _HIGHEST: Final = 1 - NEGLIGIBLE
 _ONE_FAR: Final = CLEAR
 
 
-def falls(x: Floats) -> bool:
+def falls(x: Floats, average: MovingAverage | None, spread: float) -> bool:
     """Return True if a series ends lower than it began, beyond its noise.
 
     Args:
         x: shape (n,), finite, n at least 4.
+        average: the moving average that it is, or None.
+        spread: its spread in the second half, see ``late_spread``.
 
     Its first values or levels are far above its second half, or it has a falling trend. The values
     of a moving average are not independent: it falls if it loses far more than a single value
     varies, or if the single values fall.
     """
-    if not _is_lower_at_end(x):
+    if not _is_lower_at_end(x, spread):
         # A log that leaves out its middle shows a descent in its last few values alone.
         last = float(x[-MIN_CONSECUTIVE:].max())
         return 0 < last < float(x[: len(x) // 2].min()) / FAR_RATIO
     # An average may begin with a single value, but usual noise is not that far above its mean.
     if 0 < end_level(x) < float(x[0]) / FAR_RATIO:
         return True
-    average = find_average(x)
     if average is None or float(x[0]) - end_level(x) > BEYOND_CHANCE * average.value_sigma:
         return True
-    return _is_lower_at_end(average.values)
+    return _is_lower_at_end(average.values, late_spread(average.values, diff_sigma(average.values)))
 
 
-def _is_lower_at_end(x: Floats) -> bool:
+def _is_lower_at_end(x: Floats, spread: float) -> bool:
     """Return True if independent values end lower than they began."""
     every = max(len(x) // SUBSAMPLE_SIZE, 1)
     late, last = second_half(x)[::every], end_level(x)
-    sigma = late_spread(x)
     high = float(quantiles(late, (_HIGHEST,))[0])
     start = float(x[:MIN_CONSECUTIVE].min())
-    if start > high and start - last > BEYOND_CHANCE * sigma:
+    if start > high and start - last > BEYOND_CHANCE * spread:
         return True
     highest = late.max()
-    if x[0] > highest and x[0] - last > _ONE_FAR * sigma:
+    if x[0] > highest and x[0] - last > _ONE_FAR * spread:
         return True
     parts = levels(x, TWENTIETHS)
     fine = levels(x, 2 * TWENTIETHS) if len(x) >= QUARTERS * TWENTIETHS else parts[:0]

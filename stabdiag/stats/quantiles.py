@@ -44,7 +44,7 @@ def normal_quantile(chance: float) -> float:
 
 
 # Up to this many values, a sort takes less time than a partition and the maximum of the lower half.
-_MAX_SORTED = 2000
+_MAX_SORTED = 500
 
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1 / normal_quantile(0.25)

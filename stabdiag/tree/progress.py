@@ -26,6 +26,7 @@ from stabdiag.stats.course import (
 from stabdiag.stats.falls import falls
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.smoothing import find_average
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     COMPLETE,
@@ -192,7 +193,7 @@ def _changes(case: Case) -> Iterator[ProgressChange]:
         # Without a fall of the training loss, a tiny one of the evaluation loss is not learning.
         is_tiny = change.first - change.last < RELATIVE_TOLERANCE * abs(change.first)
         if loss is not None and loss.better is False:
-            is_none = is_tiny or _only_recovers(case.loss, eval_loss)
+            is_none = is_tiny or _only_recovers(case, eval_loss)
             change = replace(change, better=change.better and not is_none)
         yield change
     for score in scores(case)[:SHOWN_SCORES]:
@@ -215,14 +216,14 @@ def _changes(case: Case) -> Iterator[ProgressChange]:
         yield _reward_change(reward)
 
 
-def _only_recovers(loss: Series, evaluations: Series) -> bool:
+def _only_recovers(case: Case, evaluations: Series) -> bool:
     """Return True if evaluations began while the loss was high, and end where the loss began.
 
     A model that a rise in the first steps made worse than untrained recovers without learning.
     """
-    x = loss.values
-    at = int(np.searchsorted(loss.steps, evaluations.steps[0], side="right")) - 1
-    is_high = at > 0 and x[at] - x[0] > _FAR_SIGMAS * late_spread(x)
+    x = case.loss.values
+    at = int(np.searchsorted(case.loss.steps, evaluations.steps[0], side="right")) - 1
+    is_high = at > 0 and x[at] - x[0] > _FAR_SIGMAS * case.late_spread
     return is_high and evaluations.values[-1] >= x[0]
 
 
@@ -237,7 +238,7 @@ def _loss_change(case: Case) -> ProgressChange:
     last = end_level(x)
     better = _loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None
     if better is not None and not case.objective_changes and case.ramp is None:
-        noise = _FAR_SIGMAS * late_spread(x)
+        noise = _FAR_SIGMAS * case.late_spread
         # Recovery from a rise in the first steps is not progress: the untrained model is the start.
         start = float(x[0])
         if last <= start and _rises_at_start(x, noise):
@@ -271,13 +272,17 @@ def _loss_falls(case: Case) -> bool | None:
         - {0}
     )
     if not cuts and case.ramp is None:
-        return falls(x)
+        return falls(x, case.average, case.late_spread)
     lowest = levels(x, TENTHS).argmin()
     parts = [*np.split(x, cuts), x[: (int(lowest) + 1) * len(x) // TENTHS]]
     testable = [part for part in parts if len(part) >= MIN_TREND_POINTS]
-    if any(map(falls, testable)):
+    if any(map(_falls, testable)):
         return True
     return False if case.ramp is None and testable else None
+
+
+def _falls(x: Floats) -> bool:
+    return falls(x, find_average(x), late_spread(x, diff_sigma(x)))
 
 
 def _eval_change(series: Series) -> ProgressChange:
@@ -306,5 +311,5 @@ def _reward_change(series: Series) -> ProgressChange:
         name=repr(series.column),
         first=first,
         last=last,
-        better=is_highest or falls(-x),
+        better=is_highest or _falls(-x),
     )

@@ -18,6 +18,7 @@ from stabdiag.model.manifest.keys import ARCHITECTURES, LOSS_FUNCTION, is_pretra
 from stabdiag.model.roles.loss_kinds import LossKind, is_value_loss
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
+from stabdiag.stats.course import late_spread
 from stabdiag.stats.quantiles import diff_sigma, usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import SearchWindows
@@ -125,6 +126,11 @@ class Run:
     def loss_sigma(self) -> float:
         """The deviation of single losses, of which there are at least two."""
         return diff_sigma(self.loss.values)
+
+    @cached_property
+    def late_spread(self) -> float:
+        """The spread of the losses in the second half; there are at least two losses."""
+        return late_spread(self.loss.values, self.loss_sigma)
 
     @property
     def unit(self) -> str:

@@ -25,6 +25,7 @@ from stabdiag.stats.course import (
     usual_change,
     usual_mean,
 )
+from stabdiag.stats.quantiles import diff_sigma
 
 
 def test_single_outliers_change_no_level():
@@ -87,8 +88,8 @@ def test_a_change_of_halves_is_beyond_the_noise_and_not_negligible():
 
 def test_slow_variation_counts_as_spread():
     x = np.sin(np.linspace(0, 40, 2000))
-    assert late_spread(x) > 0.5
-    assert late_spread(np.ones(100)) == 0.0
+    assert late_spread(x, diff_sigma(x)) > 0.5
+    assert late_spread(np.ones(100), 0.0) == 0.0
 
 
 @pytest.mark.parametrize(

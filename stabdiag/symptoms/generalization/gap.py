@@ -236,7 +236,8 @@ def _stays_above_best(x: Floats, at: int) -> bool:
         return True
     # The level that memorization ends at may last longer than the rise to it.
     late = second_half(after)
-    return float(late.min()) - level > _CLEAR_RISE_SIGMAS * max(noise, late_spread(after))
+    spread = late_spread(after, diff_sigma(after))
+    return float(late.min()) - level > _CLEAR_RISE_SIGMAS * max(noise, spread)
 
 
 def find_turn(case: Case) -> TurningPoint | None:

@@ -227,8 +227,9 @@ def grad_exploding(case: Case) -> Evidence | None:
     candidates = [finite for series in norms if len(finite := series.finite()) >= LEAST]
     if not candidates:
         return None
-    norm = max(candidates, key=lambda series: growth(series, from_lowest=True)[0])
-    ratio, lowest, last = growth(norm, from_lowest=True)
+    grown = [growth(series, from_lowest=True) for series in candidates]
+    at = max(range(len(grown)), key=lambda at: grown[at][0])
+    norm, (ratio, lowest, last) = candidates[at], grown[at]
     began = growth_began(norm, lowest)
     explodes = case.limits.gradients.explode_ratio
     is_flat = loss is not None and not worse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
@@ -110,7 +111,7 @@ def not_learning(case: Case) -> Evidence | None:
     # The loss of a pretrained model may stay at its initial level.
     if not is_static and starts_pretrained(case):
         return None
-    if not is_static and not _never_fell(case) and not _evaluations_never_fell(case):
+    if not is_static and not _never_fell(case, tenths) and not _evaluations_never_fell(case):
         return None
     return without_learning(
         case,
@@ -156,12 +157,14 @@ def _rose_immediately(case: Case) -> bool:
     return is_lowest and not few_trained(case) and not case.chance_start
 
 
-def _never_fell(case: Case) -> bool:
-    """Return True if no tenth of the log is below the first tenth or the first three losses."""
+def _never_fell(case: Case, tenths: Floats) -> bool:
+    """Return True if no tenth of the log is below the first tenth or the first three losses.
+
+    ``tenths`` are the levels of the tenths.
+    """
     if _few_losses(case):
         return False
     x, least = case.loss.values, case.limits.learning.min_fall
-    tenths = levels(x, TENTHS)
     noise = BEYOND_CHANCE * level_error(case.loss_sigma, len(x) // TENTHS)
     first = float(tenths[0])
     began = max(first, start_level(x) - noise)

@@ -153,7 +153,9 @@ def _outlier_of_few(case: Case) -> Evidence | None:
 def _unbounded(case: Case) -> Evidence | None:
     """Report a loss that multiplies below zero: nothing bounds what it minimizes."""
     x = case.loss.values
-    if len(x) < LEAST or case.loss_kind is not None or "reward" in case.history.series:
+    if len(x) < LEAST or case.loss.lowest >= 0:
+        return None
+    if case.loss_kind is not None or "reward" in case.history.series:
         return None
     reached = levels(x, TENTHS)
     begun = max(abs(float(reached[0])), 1.0)
