@@ -33,6 +33,7 @@ from stabdiag.readers.text.examined_log import ExaminedLog
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste
 from stabdiag.readers.text.grammar import trains
 from stabdiag.readers.text.keras_bars import find_test_bars
+from stabdiag.readers.text.line_forms import contains, outline
 from stabdiag.readers.text.measure_evidence import evidence_without_loss
 from stabdiag.readers.text.measure_words import (
     BY_SPLIT,
@@ -114,8 +115,10 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     has_only_bests = named is not None and log.sample(LOSS_STEM).has_only_bests
     if named is not None and named.lines > _FEW_LOSSES and not has_only_bests:
         return named
-    matches = [match[1] for match in (SUMMED.search(data), BY_SPLIT.search(data)) if match]
-    words = [*matches, *(word for word in OTHER_LOSSES if word in data)]
+    # A text repeats a few lines, which are searched far faster.
+    patterns = (pattern for pattern in (SUMMED, BY_SPLIT) if pattern.search(outline(data)))
+    matches = [match[1] for pattern in patterns if (match := pattern.search(data))]
+    words = [*matches, *(word for word in OTHER_LOSSES if contains(data, word))]
     results = (_evidence_by_word(log, word) for word in words)
     candidates = [result for result in results if result is not None]
     # The names are in the order of preference. Validation perplexity is not that of the training.

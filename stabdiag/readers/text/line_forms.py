@@ -47,6 +47,11 @@ def may_contain(data: bytes, *texts: bytes) -> bool:
     return any(text.translate(ALL_DIGITS) in lines for text in texts)
 
 
+def contains(data: bytes, text: bytes) -> bool:
+    """Return True if a text contains another; fast if it lacks it."""
+    return may_contain(data, text) and text in data
+
+
 def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
     """Return the words that a text contains; fast, as most lack five bytes that follow each other.
 
@@ -64,11 +69,11 @@ def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
     ]
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _without_digits(data: bytes) -> tuple[bytes, Mask]:
     """Return the different lines of a text without digits, and a mask of the hashes of its bytes.
 
-    Cached for one text.
+    Cached for a text and the lines of it that are no records.
     """
     text = b"\n".join({*outline(data).translate(None, _DIGIT_BYTES).split(b"\n")})
     mask = np.zeros(2 * _HASHES, dtype=np.bool_)

@@ -20,6 +20,7 @@ from stabdiag.readers.text.excerpts import (
     find_few_rewards,
     find_few_scores,
 )
+from stabdiag.readers.text.line_forms import contains
 from stabdiag.readers.text.measure_words import (
     LOSS_STEM,
     OTHER_MEASURES,
@@ -52,7 +53,7 @@ def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
     """
     if log.sample(LOSS_STEM).values:
         return None
-    samples = [(word, log.sample(word)) for word in OTHER_MEASURES if word in log.data]
+    samples = [(word, log.sample(word)) for word in OTHER_MEASURES if contains(log.data, word)]
     results = [(word, on_loss_lines(sample.counters)) for word, sample in samples]
     if not any(result for _, result in results):
         # A reward on a line of its own, below the counter.
@@ -92,7 +93,7 @@ def _few_measures(log: ExaminedLog, samples: Sequence[tuple[bytes, Sample]]) -> 
         # The score of a game, too.
         if word in REWARDS[:-1] or (word == SCORE and _counts_games(sample))
     )
-    scores = [(word, log.sample(word)) for word in SCORES if word in log.data]
+    scores = [(word, log.sample(word)) for word in SCORES if contains(log.data, word)]
     results = chain(
         ((word, find_few_rewards(log.data, sample)) for word, sample in rewards),
         ((word, find_few_scores(log.data, sample)) for word, sample in scores),
@@ -137,7 +138,7 @@ def _evidence_of_scores(
         if uncounted is not None and not _RETURNED.search(log.data):
             return replace(uncounted, word=word)
     for word in SCORES:
-        if word in log.data:
+        if contains(log.data, word):
             sample = log.sample(word)
             result = on_loss_lines(sample.counters)
             counter = b"" if result is None else result.counter or b""

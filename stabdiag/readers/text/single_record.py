@@ -29,6 +29,7 @@ from stabdiag.readers.text.excerpts import (
     names_training_loss,
 )
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.line_forms import outline
 from stabdiag.readers.text.measure_words import makes_a_record
 from stabdiag.readers.text.messages import find_message
 from stabdiag.readers.text.sample import MANY_VALUES, Sample, Shapes, TextEvidence, loss_names
@@ -108,11 +109,12 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     }
     if _is_above_failure(data, sample.word):
         return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=True)
-    bars = (line for _, line in lines_with_a_loss(data) if _PROGRESS_BAR.search(line))
-    few_bars = [*islice(bars, 2)]
+    forms = [form for _, form in lines_with_a_loss(outline(data))]
+    named = lines_with_a_loss(data) if any(map(_PROGRESS_BAR.search, forms)) else ()
+    few_bars = [*islice((line for _, line in named if _PROGRESS_BAR.search(line)), 2)]
     limit = _MAX_AROUND_BAR if len(few_bars) == 1 else MAX_PASTE
     counts = [*islice((dict(line) for lines in trained.values() for line in lines), MAX_PASTE)]
-    is_timed = any(_LOG_TIME.match(line) for _, line in lines_with_a_loss(data))
+    is_timed = any(map(_LOG_TIME.match, forms))
     others = (
         repeat(line, count)
         for line, count in Counter(data.splitlines()).items()
