@@ -103,7 +103,7 @@ def by_names(
     for _ in range(_PATTERNS):
         # The line in the middle is probably a usual line.
         line = lines[remaining[len(remaining) // 2]] if len(remaining) >= _MIN_LINES else None
-        if line is None or len(line) > _MAX_SHAPE_LINE or unique == _MAX_UNIQUE:
+        if line is None or unique == _MAX_UNIQUE:
             break
         known_shape = shapes.find(line)
         if known_shape is None:
@@ -158,8 +158,11 @@ def line_pattern(
     """Return a pattern for all lines like this one, with the same names and other values.
 
     The values become groups, in order; ``fixed`` are the other spans that stay the same. Returns
-    None if spans overlap so that the pattern would not match its own line.
+    None for a long line, whose pattern takes long to compile, or if spans overlap so that the
+    pattern would not match its own line.
     """
+    if len(line) > _MAX_SHAPE_LINE:
+        return None
     source = []
     end = 0
     spans = [*((span, True) for span in values), *((span, False) for span in fixed)]
