@@ -32,6 +32,11 @@ MEGATRON = (
     " number of nan iterations:   0 |\n"
 )
 WARNING = "node-%d: UserWarning: 1Torch was not compiled with flash attention (at %d).\n"
+# Texts of which each line or each log has other words, or that are no log.
+OWN_RECORD = "step %d | loss %.4f | lr 3.00e-04 | 120000.0 tok/s\n"
+WORDS_PER_LINE, RECORDS_APART, NEW_NAMES = 16, 10, 6_000
+BAR = "10%|██        | 1/10 [00:01<00:02,  1.20it/s]\r"
+MEGABYTE = 1_000_000
 MANIFEST = {"dtype": "bf16", "optimizer": "adamw", "grad_clip": 1.0, "checkpoint_every": 1000}
 
 
@@ -89,6 +94,27 @@ def megatron_lines(data: pa.Table) -> Iterable[str]:
         yield "".join(MEGATRON % row for row in zip(*columns, strict=True))
 
 
+def words(random: np.random.Generator, count: int) -> list[str]:
+    """Return words of five random letters each."""
+    letters = random.choice(list("abcdefghijklmnopqrstuvwxyz"), (count, 5))
+    return ["".join(word) for word in letters.tolist()]
+
+
+def write_odd_lines(folder: Path, losses: list[float]) -> None:
+    """Write lines of other words, a new name on each line, a line of bars and a list."""
+    random = np.random.default_rng(SEED)
+    with (folder / "words.log").open("w", encoding="utf-8") as log:
+        for row, loss in enumerate(losses):
+            log.write(" ".join(words(random, WORDS_PER_LINE)) + "\n")
+            if row % RECORDS_APART == 0:
+                log.write(OWN_RECORD % (row, loss))
+    named = zip(losses, words(random, NEW_NAMES), strict=False)
+    with (folder / "names.log").open("w", encoding="utf-8") as log:
+        log.writelines(f"step {n} loss {loss} {name} 0.5\n" for n, (loss, name) in enumerate(named))
+    (folder / "bars.log").write_text(BAR * (MEGABYTE // len(BAR)), encoding="utf-8", newline="")
+    (folder / "list.log").write_text("- **note**: a text\n" * (4 * len(losses)), encoding="utf-8")
+
+
 def write(folder: Path, rows: int) -> None:
     """Write all logs into a folder."""
     data = table(rows)
@@ -114,6 +140,7 @@ def write(folder: Path, rows: int) -> None:
     with (folder / "warnings.log").open("w", encoding="utf-8") as log:
         log.writelines(megatron_lines(data.slice(0, SMALL_ROWS)))
         log.writelines(WARNING % (row % 64, row) for row in range(4 * rows))
+    write_odd_lines(folder, data.column("loss").slice(0, CHUNK).to_numpy().tolist())
     (folder / "manifest.json").write_text(json.dumps(MANIFEST), encoding="utf-8")
 
 

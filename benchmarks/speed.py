@@ -232,6 +232,26 @@ CASES = (
         against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE, target=1.0),),
     ),
     Case(
+        name="words",
+        log="words.log",
+        against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE),),
+    ),
+    Case(
+        name="new-names",
+        log="names.log",
+        against=(Reference(name="a regular expression, line by line", code=BY_LINE),),
+    ),
+    Case(
+        name="no-log",
+        log="list.log",
+        against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE),),
+    ),
+    Case(
+        name="one-line",
+        log="bars.log",
+        against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE),),
+    ),
+    Case(
         name="small",
         log="small.jsonl",
         against=(
@@ -258,8 +278,12 @@ CASES = (
 )
 
 
+# A log that is refused ends the command with this code.
+REFUSED = 2
+
+
 def run(command: list[str], *, prints_seconds: bool = False) -> Run:
-    """Run a command and wait for it. It may print its own seconds."""
+    """Run a command and wait for it. It may print its own seconds, or refuse a log."""
     # Byte code is kept, as it is wherever a program is installed.
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     start = time.perf_counter()
@@ -269,7 +293,7 @@ def run(command: list[str], *, prints_seconds: bool = False) -> Run:
     _, status, usage = os.wait4(process.pid, 0)
     wall = float(text) if prints_seconds else time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    if process.returncode not in (0, REFUSED):
         raise SystemExit(f"exit code {process.returncode}: {' '.join(command)}")
     unit = 1 if sys.platform == "darwin" else 1024
     return Run(wall=wall, cpu=usage.ru_utime + usage.ru_stime, peak=usage.ru_maxrss * unit)

@@ -15,6 +15,7 @@ from pathlib import Path
 from re import _constants as constants  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 
+import numpy as np
 import pytest
 
 import stabdiag
@@ -24,6 +25,7 @@ from stabdiag.model.patterns import LazyPattern
 from stabdiag.model.roles.foreign_names import _IN_ENGLISH
 from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.standard_names import find_normalizations
 from tests.readers.conftest import read_columns
 
 PARTS = ("model", "readers", "sources", "assemble", "tree", "symptoms", "comparison", "formats")
@@ -300,6 +302,15 @@ def test_hostile_logs_are_read_in_linear_time(tmp_path, way):
     # A busy machine may take three times as long for either.
     short, long = spent(5_000), spent(80_000)
     assert long < 64 * short + 0.15  # 16 times as long, and 256 times where it grew with the square
+
+
+def test_lines_of_random_words_are_searched_for_fixed_texts_alone():
+    """Markers of few letters are in any words. A search for a line start takes far longer."""
+    random = np.random.default_rng(5)
+    letters = random.choice(list(b"abcdefghijklmnopqrstuvwxyz   \n"), 1 << 20).astype(np.uint8)
+    rows = find_normalizations(letters.tobytes())
+    starts = {row.pattern: parser.parse(row.pattern.decode("latin1"))[0][0] for row in rows}
+    assert all(op is constants.LITERAL for op in starts.values()), starts
 
 
 def test_the_lines_of_a_wide_log_are_read_many_at_a_time():

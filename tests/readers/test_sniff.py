@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 import stabdiag
 from stabdiag.errors import LogError
+from stabdiag.readers import sniff as sniffing
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.clean import Text
 from stabdiag.sources import read_source
 from tests.readers.conftest import read_columns
 
@@ -32,6 +34,27 @@ CSV = b'step,loss,mode\n1,2.5,"a, b"\n2,nan,\n\n# x\nstep,loss,mode\n3,,val\n'
 def test_a_text_of_only_fences_is_refused():
     with pytest.raises(LogError, match="a text without a training loss"):
         sniff(Stream("run", io.BytesIO(b"```\n" * 20)))
+
+
+@pytest.mark.parametrize(
+    "line", ["- **note**: a text\n", "x = 1 ", "10%|#  | 1/10 [00:01<00:02]\r"]
+)
+def test_a_text_that_is_refused_is_cleaned_and_described_once(monkeypatch, tmp_path, line):
+    cleaned, described = [], []
+    clean, describe = Text.__init__, sniffing._describe_values
+    monkeypatch.setattr(
+        Text, "__init__", lambda text, *a, **k: (cleaned.append(1), clean(text, *a, **k))[1]
+    )
+    monkeypatch.setattr(
+        sniffing, "_describe_values", lambda data: (described.append(1), describe(data))[1]
+    )
+    path = tmp_path / "run.log"
+    path.write_text(line * (200_000 // len(line)), encoding="utf-8", newline="")
+    with pytest.raises(LogError):
+        stabdiag.diagnose(path)
+    assert len(described) == 1
+    # Two sizes of the head, a whole list, and lines without their labels.
+    assert len(cleaned) <= 7
 
 
 @given(st.sampled_from(MAGIC), st.one_of(st.binary(max_size=200), st.text().map(str.encode)))
