@@ -1,4 +1,4 @@
-"""Names that end with a count: loss_0: 2.31, train_loss_e3 = 2.31, Loss 12: 2.31.
+"""Names with a count: loss_0: 2.31, train_loss_e3 = 2.31, loss of epoch3is: 2.31, epoch3loss: 2.31.
 
 The names tell the step, so that each line has another one. The replacements put the step in front.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from itertools import chain, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import name_words
@@ -21,12 +21,22 @@ from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 _NAMED_LINES: Final = 300
 _MIN_NAMED_LINES: Final = 6
 
-_VALUE_OF_COUNT: Final = rb"[\"')\]]?(?: ?[:=] ?|[ \t]{1,8})(?=%b[ \t\r]{0,8}$)" % NUMBER_PATTERN
-_COUNTED_NAME: Final = lazy_pattern(
-    rb"((?:[A-Za-z][A-Za-z_-]{0,20}[ _-]){0,3}?[A-Za-z]{0,12}?(?:oss|OSS|ost|acc|Acc|ccuracy))"
-    rb"([ _-]?(?:(?:e|ep|epochs?)|it|iter|iteration|step|[sin])?[ _-]?)(\d{1,9})" + _VALUE_OF_COUNT
+_VALUE_OF_COUNT: Final = (
+    rb"[\"')\]]?(?: ?(?:is|was))?(?: ?[:=] ?|[ \t]{1,8})(?=%b[ \t\r]{0,8}$)" % NUMBER_PATTERN
 )
-_COUNTS_EPOCHS: Final = lazy_pattern(rb"[ _-]?ep?(?:ochs?)?[ _-]?")
+_NAME_OF_COUNT: Final = (
+    rb"((?:[A-Za-z][A-Za-z_-]{0,20}[ _-]){0,3}?[A-Za-z]{0,12}?(?:oss|OSS|ost|acc|Acc|ccuracy))"
+)
+_COUNT_BEHIND: Final = lazy_pattern(
+    _NAME_OF_COUNT + rb"([ _-]?(?:(?:of|at|after|in|for) (?:the )?)?"
+    rb"(?:e|ep|epochs?|it|iter|iteration|step|[sin])?[ #_-]?)(\d{1,9})" + _VALUE_OF_COUNT
+)
+_COUNT_BEFORE: Final = lazy_pattern(
+    rb"((?:[Ee]poch|EPOCH|[Ss]tep|[Ii]ter(?:ation)?)[_-]?)(\d{1,9})([_-]?)"
+    + _NAME_OF_COUNT
+    + _VALUE_OF_COUNT
+)
+_COUNTS_EPOCHS: Final = lazy_pattern(rb"(?i)(?:^|.*[^a-z])ep?(?:ochs?)?[ #_-]?")
 _EPOCH_FIRST: Final = lazy_pattern(rb"(?i)^epochs?[ _-]")
 
 # Words for the parts of a model or of an experiment, which are numbered as well.
@@ -38,19 +48,30 @@ _NUMBERED_PARTS: Final = frozenset(
 )
 
 
+class _CountedName(NamedTuple):
+    """A name, and what is before and behind its count."""
+
+    name: bytes
+    before: bytes
+    behind: bytes
+
+
 def find_counted_names(data: bytes) -> tuple[Normalization, ...]:
-    """Return the replacements for names that end with a count if most lines have one."""
+    """Return the replacements for names that have a count if most lines have one."""
     lines = [*filter(None, map(bytes.strip, data.split(b"\n", _NAMED_LINES)[:_NAMED_LINES]))]
-    counts: dict[tuple[bytes, bytes], list[int]] = defaultdict(list)
-    for match in filter(None, map(_COUNTED_NAME.match, lines)):
-        counts[match[1], match[2]].append(int(match[3]))
+    counts: dict[_CountedName, list[int]] = defaultdict(list)
+    for line in lines:
+        if (match := _COUNT_BEHIND.match(line)) is not None:
+            counts[_CountedName(match[1], match[1] + match[2], b"")].append(int(match[3]))
+        elif (match := _COUNT_BEFORE.match(line)) is not None:
+            counts[_CountedName(match[4], match[1], match[3] + match[4])].append(int(match[2]))
     if 2 * sum(map(len, counts.values())) < len(lines) or not all(map(_is_course, counts.values())):
         return ()
-    words = [name_words(name.decode()) for name, _ in counts]
+    words = {*chain.from_iterable(name_words(counted.name.decode()) for counted in counts)}
     # The accuracies of classes are numbered, too.
-    if {"loss", "cost"}.isdisjoint(chain(*words)) or not _NUMBERED_PARTS.isdisjoint(chain(*words)):
+    if words.isdisjoint(("loss", "cost")) or not words.isdisjoint(_NUMBERED_PARTS):
         return ()
-    return tuple(_replacement(name, between) for name, between in counts)
+    return tuple(map(_replacement, counts))
 
 
 def _is_course(counts: list[int]) -> bool:
@@ -59,10 +80,14 @@ def _is_course(counts: list[int]) -> bool:
     return len(counts) >= _MIN_NAMED_LINES and len(strides) == 1 and min(strides) > 0
 
 
-def _replacement(name: bytes, between: bytes) -> Normalization:
-    is_epoch = _COUNTS_EPOCHS.fullmatch(between) is not None or _EPOCH_FIRST.match(name) is not None
+def _replacement(counted: _CountedName) -> Normalization:
+    name, before, behind = counted
+    is_epoch = _EPOCH_FIRST.match(name) is not None or _COUNTS_EPOCHS.fullmatch(
+        before.removeprefix(name)
+    )
     return Normalization(
         (),
-        rb"(?m)^([ \t]{0,8})%b(\d{1,9})%b" % (re.escape(name + between), _VALUE_OF_COUNT),
+        rb"(?m)^([ \t]{0,8})%b(\d{1,9})%b%b"
+        % (re.escape(before), re.escape(behind), _VALUE_OF_COUNT),
         rb"\1%b \2 %b: " % (EPOCH if is_epoch else STEP.encode(), _EPOCH_FIRST.sub(b"", name)),
     )

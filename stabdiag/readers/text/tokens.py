@@ -32,13 +32,15 @@ VALIDATED: Final = "val "
 TESTED: Final = "test "
 EVALUATED: Final = (VALIDATED, TESTED)
 
-# Names of several capitalized words: Generator Loss, Avg. Train Loss, Val Acc, Learning Rate, Loss
+# Names of several capitalized words: Generator Loss, Avg. Train Loss, Val Acc, Dev F1 Score, Loss
 # Scale, Loss D, Loss RPN classifier, Gen Loss Total; and loss train (curr), as LitGPT writes it.
 # The level of a logger is not part of the name.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? (?:of )?){1,3}"
     rb"(?:Loss(?: Total)?|LOSS|ACC(?:URACY)?|RATE|NORM|Acc(?:uracy)?|Rate|Norm|Scale|Cost"
-    rb"|Entropy|Objective|MSE|BCE|NLL|ELBO|Likelihood|Rewards?|Returns?)"
+    rb"|Entropy|Objective|MSE|BCE|NLL|ELBO|Likelihood|Rewards?|Returns?"
+    rb"|(?:F1|AUC|m?IoU|Dice|BLEU|R2)(?:[ -]Score)?|Precision|Recall|PSNR|SSIM)"
+    rb"|(?<![A-Za-z])(?:F1|AUC|IoU|Dice|BLEU|R2)[ -]Score"
     rb"|[Ll]oss (?:[A-Z]\w{0,20}(?: [a-z]\w{0,20}(?=[:=]))?(?![\w.])"
     rb"|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
 )

@@ -23,6 +23,11 @@ LOSSES = [2.5, 2.25, 1.75, 1.5, 1.25, 1.125, 1.0]
         ("loss_e{n}: {loss}", "epoch"),
         ("epoch loss_{n} : {loss}", "epoch"),
         ("loss_epoch {n}: {loss}", "epoch"),
+        ("The loss of epoch{n}is:{loss}", "epoch"),
+        ("train loss of epoch {n} is: {loss}", "epoch"),
+        ("loss after step{n}: {loss}", "step"),
+        ("epoch{n}loss:{loss}", "epoch"),
+        ("iter{n}_train_loss = {loss}", "step"),
     ],
 )
 @pytest.mark.parametrize("stride", [1, 50])
