@@ -1,5 +1,6 @@
 import pytest
 
+from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.foreign_names import translate_names
 
 
@@ -24,3 +25,17 @@ def test_an_indented_line_stays_indented():
 
 def test_bytes_that_are_not_utf8_stay():
     assert translate_names("损失: 2.5 ".encode() + b"\xff\xe6\x8d") == b"loss: 2.5 \xff\xe6\x8d"
+
+
+@pytest.mark.parametrize(
+    ("names", "roles"),
+    [
+        (("epoca", "perdida", "val_perdida"), {"epoch", "loss", "eval_loss"}),
+        (("Epoca", "perda_treino", "perda_validacao"), {"epoch", "loss", "eval_loss"}),
+        (("Schritt", "Verlust", "Genauigkeit"), {"step", "loss", "accuracy"}),
+        (("episodio", "recompensa_total"), {"epoch", "reward"}),
+        (("epoch", "lossless_ratio", "pasaporte"), {"epoch", "loss"}),
+    ],
+)
+def test_names_of_columns_without_accents(names, roles):
+    assert {*assign(names).columns} == roles

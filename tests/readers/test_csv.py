@@ -318,6 +318,7 @@ def test_unnamed_numbers_are_named_after_the_file(log, rows):
         ("loss.txt", "7,500,2.5\n7,510,2.25\n7,520,2.0\n", ("epoch", "step", "loss")),
         ("loss.txt", "10\t0\t2.5\n11\t0\t2.25\n12\t1\t2.0\n", ("step", "epoch", "loss")),
         ("loss.txt", "0 0 2.5\n0 1 2.25\n1 0 2.0\n1 1 1.5\n", ("epoch", "step", "loss")),
+        ("loss.txt", "4\t2.5\n4\t2.25\n5\t2.0\n", ("epoch", "loss")),
     ],
 )
 def test_the_last_column_of_a_file_named_after_a_measure(log, file, text, names):

@@ -715,3 +715,10 @@ def test_settings_above_the_lines_of_a_log_are_not_its_document(tmp_path):
     path.write_text(settings + "".join(f"step {n}: loss {2.5 - n / 100}\n" for n in range(30)))
     loss = read_run(path).series["loss"]
     assert loss.steps.tolist() == [*range(30)]
+
+
+@pytest.mark.parametrize("name", ["reward_history", "episode_rewards_list", "return_curve"])
+def test_a_list_may_say_that_it_is_a_history(put, name):
+    document = {"games": 9, "best": 30.5, name: [12.5 + n for n in range(9)]}
+    series = stabdiag.diagnose(put(json.dumps(document, indent=1), "stats.json")).history.series
+    assert series["reward"].column == name

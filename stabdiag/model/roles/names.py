@@ -72,6 +72,27 @@ class NameParts(Enum):
     TEST = ("test", "testing", "te")
 
 
+# Words of other languages, as they are written in the names of columns, without accents.
+_IN_ASCII: Final = {
+    foreign: english
+    for english, words in (
+        ("loss", "perdida perda perte verlust"),
+        ("reward", "recompensa recompensas recompense belohnung ricompensa"),
+        ("accuracy", "exactitud acuracia genauigkeit accuratezza"),
+        ("epoch", "epoca epocas epoque epoche"),
+        ("episode", "episodio episodios"),
+        ("step", "paso pasos passo passos schritt schritte"),
+        ("train", "entrenamiento treino treinamento entrainement"),
+        ("val", "validacion validacao validierung"),
+        ("test", "prueba"),
+    )
+    for foreign in words.split()
+}
+_FOREIGN_WORD: Final = lazy_pattern(
+    rf"(?<![a-z])(?:{'|'.join(sorted(_IN_ASCII, key=len, reverse=True))})(?![a-z])"
+)
+
+
 @lru_cache(maxsize=1 << 17)
 def normal(name: str) -> str:
     """Return a column name in normal form, for comparisons.
@@ -88,7 +109,8 @@ def normal(name: str) -> str:
         name = "".join(char for char in normalize("NFKD", name) if not combining(char))
     if not name.islower():
         name = _HUMP.sub("_", name)
-    return _GLUED_SPLIT.sub(r"\g<0>_", re.sub(r"[^a-z0-9_]+", "_", name.lower()).rstrip("_"))
+    key = _GLUED_SPLIT.sub(r"\g<0>_", re.sub(r"[^a-z0-9_]+", "_", name.lower()).rstrip("_"))
+    return _FOREIGN_WORD.sub(lambda word: _IN_ASCII[word[0]], key)
 
 
 def name_words(name: str) -> list[str]:
@@ -209,7 +231,7 @@ _OF_REWARDS: Final = frozenset(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
         "train training rollout env environment per last raw episodic smoothed tot cum 100ep "
         "real true clipped unclipped scaled unscaled normalized shaped original final "
-        "over of the episodes eps games recent window"
+        "over of the episodes eps games recent window history hist list curve"
     )
 )
 

@@ -69,7 +69,8 @@ class TableShape:
     @property
     def is_series(self) -> bool:
         """Whether it has only losses, or steps and losses."""
-        return len(self.rows[0]) <= 2 and may_be_losses(self.series)
+        has_steps = len(self.rows[0]) < 2 or "step" in self.counters
+        return len(self.rows[0]) <= 2 and has_steps and may_be_losses(self.series)
 
     @cached_property
     def series(self) -> list[float]:
@@ -88,6 +89,7 @@ class TableShape:
         """The names of all columns but the last if these count, else empty.
 
         Next to a column that rises, or in front of a step that begins again, others may be epochs.
+        So may a single one.
         """
         count = len(self.columns[0])
         columns = [[n for state, n in column if state == NUMBER] for column in self.columns[:-1]]
@@ -97,8 +99,10 @@ class TableShape:
         if not any(rising) and may_be_counted(columns):
             return ("epoch", "step")
         others = [column for column, is_step in zip(columns, rising, strict=True) if not is_step]
-        if not any(rising) or not all(map(may_be_epochs, others)):
+        if not all(map(may_be_epochs, others)) or (len(columns) > 1 and not any(rising)):
             return ()
+        if not any(rising):
+            return ("epoch",)
         step = rising.index(True)
         names = (f"column_{n}" if is_step else "epoch" for n, is_step in enumerate(rising, start=1))
         return tuple("step" if n == step else name for n, name in enumerate(names))
@@ -160,6 +164,8 @@ def find_table(head: bytes) -> TableShape | None:
     for delimiter in DELIMITERS:
         table = _table_of_cells(content, delimiter, above=places[0])
         width = len(table.rows[0]) if table.rows else 0
+        if len(table.rows) == 1 and width > 2:
+            continue  # a list
         named = width and any(meaning(cell)[0] == WORD for cell in table.rows[0])
         if (width > 1 or table.ends_open) and not named and are_records(table.rows, width):
             return table
@@ -234,11 +240,12 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
         if len(table.rows[0]) == 1:
             return (name,), "the file names no column: its numbers are taken"
         last = "second" if len(table.rows[0]) == 2 else "last"
-        step = table.counters.index("step") + 1
-        which = "the first" if step == 1 else f"column {step}"
+        counter = "step" if "step" in table.counters else "epoch"
+        number = table.counters.index(counter) + 1
+        which = "the first" if number == 1 else f"column {number}"
         return (*table.counters, name), (
             f"the file names no columns: {which}, which rises in whole numbers, is taken as the"
-            f" step, the {last}"
+            f" {counter}, the {last}"
         )
     names = table.names_of_losses if is_named_loss(source) else ()
     if names:

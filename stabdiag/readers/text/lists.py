@@ -8,6 +8,8 @@
      1.99871159 1.88761234        nan]
 
 Flower prints each value with its round: losses_centralized [(0, 2.30), (1, 2.28), (2, 2.24)].
+A row of a table may have all values of a name: train loss, 2.302, 2.295, 2.281, 2.279. In a file
+named after a loss, a single row needs no name.
 
 A list without a name is one of losses if the text above names a loss, or if it is the whole text
 and the name of the file does not contradict. It may be printed again each time it has grown. The
@@ -29,7 +31,7 @@ from stabdiag.readers.pieces import Rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, is_a_loss
 from stabdiag.readers.text.table import make_cell_piece
-from stabdiag.readers.unnamed import may_be_losses, name_of_values
+from stabdiag.readers.unnamed import is_named_loss, may_be_losses, name_of_values
 
 # The search covers this many bytes. A shorter list may be a setting, such as weights of losses.
 _MAX_BYTES: Final = 1 << 22
@@ -57,6 +59,16 @@ _LIST_OF_PAIRS: Final = lazy_pattern(
 _PAIR: Final = lazy_pattern(rb"\(\d{1,9}, (%b)\)" % NUMBER_PATTERN)
 _MIN_PAIRS: Final = 2
 _NUMBER: Final = lazy_pattern(NUMBER_PATTERN)
+# A row of numbers, and a name in front of it.
+_ROW: Final = rb"((?:%b[ \t]{0,8}[,;\t ][ \t]{0,8}){3,100000}%b)[,;]?[ \t\r]{0,8}$" % (
+    NUMBER_PATTERN,
+    NUMBER_PATTERN,
+)
+_NAMED_ROW: Final = lazy_pattern(
+    rb"(?m)^[ \t]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,2})[ \t]{0,8}[:=,;\t][ \t]{0,8}"
+    + _ROW
+)
+_ONE_ROW: Final = lazy_pattern(rb"\s{0,80}" + _ROW + rb"\s{0,80}\Z")
 _ELLIPSIS: Final = b"..."
 
 
@@ -73,6 +85,8 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     if has_pairs:
         data = _LIST_OF_PAIRS.sub(lambda pairs: b": [%b]" % _PAIR.sub(rb"\1", pairs[1]), data)
     fewest = _MIN_PAIRS if has_pairs else _MIN_LIST
+    if b"[" not in data:
+        data = _with_brackets(data, source)
     begin = len(data) - len(data.lstrip())
     for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
         text = match[1] if match[2] else match[1].rpartition(b",")[0]
@@ -87,6 +101,14 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     losses = [name for name, values in lists.items() if _are_losses(name, values)]
     longest = max((len(lists[name]) for name in losses), default=0)
     return {name: values for name, values in lists.items() if len(values) == longest}
+
+
+def _with_brackets(data: bytes, source: str) -> bytes:
+    """Return a text with brackets around the numbers of each row that has a name, or needs none."""
+    one = _ONE_ROW.match(data) if is_named_loss(source) else None
+    if one is not None:
+        return b"[%b]" % one[1].replace(b";", b",")
+    return _NAMED_ROW.sub(lambda row: b"%b: [%b]" % (row[1], row[2].replace(b";", b",")), data)
 
 
 def read_lists(stream: Stream, lists: Mapping[str, list[bytes]]) -> Columns:

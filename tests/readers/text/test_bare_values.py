@@ -107,3 +107,42 @@ def test_other_brackets_that_do_not_close_are_refused(tmp_path, text):
     (tmp_path / "post.txt").write_text(text)
     with pytest.raises(LogError):
         stabdiag.read(tmp_path / "post.txt")
+
+
+VALUES = [2.5, 2.25, 2.0, 1.75, 1.5, 1.375]
+
+
+@pytest.mark.parametrize("separator", [",", ", ", "\t", "  ", ";"])
+@pytest.mark.parametrize("end", ["\n", ",\n"])
+def test_the_only_row_of_a_file_named_after_a_loss_has_its_values(put, separator, end):
+    text = separator.join(map(str, VALUES)) + end
+    series = stabdiag.diagnose(put(text, "loss.txt")).history.series
+    assert series["loss"].values.tolist() == VALUES
+    with pytest.raises(LogError):
+        stabdiag.diagnose(put(text, "data.txt"))
+
+
+@pytest.mark.parametrize("sign", [": ", ",", "\t", " = "])
+def test_a_row_may_have_all_values_of_a_name(put, sign):
+    rows = {
+        "Train loss": VALUES,
+        "val_loss": [loss + 1 for loss in VALUES],
+        "epochs": [1, 2, 3, 4, 5, 6],
+    }
+    text = "".join(f"{name}{sign}{', '.join(map(str, row))}\n" for name, row in rows.items())
+    series = stabdiag.diagnose(put(text, "results.txt")).history.series
+    assert series["loss"].values.tolist() == VALUES
+    assert series["eval_loss"].values.tolist() == rows["val_loss"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loss weights: 1.0, 0.5, 0.25, 0.125, 0.5\n",
+        "In one run the loss, 0.5, 0.4, 0.3, 0.2, 0.1 was fine.\n",
+        "setosa,5.1,3.5,1.4,0.2\nvirginica,4.9,3.0,1.4,0.2\n",
+    ],
+)
+def test_other_rows_of_numbers_are_refused(put, text):
+    with pytest.raises(LogError):
+        stabdiag.diagnose(put(text, "results.txt"))
