@@ -28,7 +28,7 @@ from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.line_forms import may_contain
-from stabdiag.readers.text.lists import find_lists, read_lists
+from stabdiag.readers.text.lists import find_lists, may_have_lists, read_lists
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measure_words import LOSS_STEM, OBJECTIVES
 from stabdiag.readers.text.measured import MeasuredLines
@@ -50,9 +50,6 @@ _KERAS_STARTS: Final = (b" [=", b" [>", b" [.", b" \xe2\x94\x81")
 # 45%|████▌     | 450/1000 [00:55<01:07,  8.10it/s, loss=0.693]
 _OTHER_BAR: Final = lazy_pattern(rb"\d/\d{1,9} \[\d{1,4}:\d\d(?::\d\d)?<")
 
-
-# A list begins with one of these; the second is the full-width one of Chinese and Japanese texts.
-_OPENING_BRACKETS: Final = (b"[", b"\xef\xbc\xbb")
 
 # The losses of the best models end where a training fails.
 _OTHER_MODELS: Final = LeftOut(
@@ -77,7 +74,7 @@ def sniff_unknown(head: bytes, source: str) -> bool:
 @lru_cache(maxsize=1)
 def _find_lists(head: bytes, source: str) -> Mapping[str, list[bytes]]:
     """Return the lists of losses at the head of a log, which may be very long lines. Cached."""
-    if not any(bracket in head for bracket in _OPENING_BRACKETS):
+    if not may_have_lists(head):
         return {}
     return find_lists(Text(head, longest_line=len(head)).data, source)
 

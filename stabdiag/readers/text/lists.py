@@ -68,8 +68,20 @@ _NAMED_ROW: Final = lazy_pattern(
     rb"(?m)^[ \t]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,2})[ \t]{0,8}[:=,;\t][ \t]{0,8}"
     + _ROW
 )
+# A list begins with one of these; the second is the full-width one of Chinese and Japanese texts.
+_OPENING_BRACKETS: Final = (b"[", b"\xef\xbc\xbb")
+
+# A quick test for a text without brackets: three numbers follow each other.
+_MAY_BE_ROW: Final = lazy_pattern(
+    rb"\d[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\d[\d.eE+-]{0,30}[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\d"
+)
 _ONE_ROW: Final = lazy_pattern(rb"\s{0,80}" + _ROW + rb"\s{0,80}\Z")
 _ELLIPSIS: Final = b"..."
+
+
+def may_have_lists(data: bytes) -> bool:
+    """Return True if a text has brackets, or numbers that follow each other."""
+    return any(bracket in data for bracket in _OPENING_BRACKETS) or _MAY_BE_ROW.search(data) is not None
 
 
 def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:

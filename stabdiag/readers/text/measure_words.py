@@ -22,7 +22,15 @@ LIKELIHOOD: Final = b"ikelihood"
 OTHER_LOSSES: Final = (
     b"LOSS",
     *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
-    *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent", b"nce"),
+    *(
+        b"Cross-Entropy",
+        b"Cross-entropy",
+        b"Cross Entropy",
+        b"Cross entropy",
+        b"xent",
+        b"Xent",
+        b"nce",
+    ),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective", b"objf"),
     *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
     *(b"Log-likelihood", b"Log-Likelihood", b"Log likelihood", b"Log Likelihood", b"LogLik"),
