@@ -41,7 +41,7 @@ from stabdiag.sources.find import walk_jobs
 from stabdiag.sources.folder import Container, Entry, ReadRequest
 from stabdiag.sources.group import File, Job, Lister, SkippedEntries, UnreadReason
 from stabdiag.sources.jobs import job_path, read_job, read_job_files
-from stabdiag.sources.outputs import is_output, reports_failure
+from stabdiag.sources.outputs import has_records, is_output, reports_failure
 from stabdiag.sources.profiles import profile_table
 from stabdiag.sources.read import is_archive
 from stabdiag.sources.remote import Remote
@@ -222,15 +222,23 @@ class _JobReader:
         return any(row.severity == Severity.ERROR for row in trial.row(job, read))
 
     def _skip(self, job: Job) -> None:
-        """Skip a file without a training loss; an output that reports a failure is named."""
-        for file in job.logs:
-            path = job_path(job.root, file)
-            if (
-                "://" not in path
-                and is_output(file.path.rpartition("/")[2])
-                and reports_failure(Path(path))
-            ):
-                self.skipped.skip(UnreadReason.FAILED_OUTPUT, path)
+        """Skip a file without a training loss.
+
+        An output that reports a failure, or that has records, is named.
+        """
+        paths = [(file, job_path(job.root, file)) for file in job.logs]
+        outputs = [
+            path
+            for file, path in paths
+            if "://" not in path and is_output(file.path.rpartition("/")[2])
+        ]
+        for reason, is_of_run in (
+            (UnreadReason.FAILED_OUTPUT, reports_failure),
+            (UnreadReason.UNKNOWN_RECORDS, has_records),
+        ):
+            path = next((path for path in outputs if is_of_run(Path(path))), None)
+            if path is not None:
+                self.skipped.skip(reason, path)
                 return
         self.skipped.skip("no training loss in it", job.key)
 

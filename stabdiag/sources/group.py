@@ -133,6 +133,7 @@ class UnreadReason(StrEnum):
     CLOSED_ARCHIVE = "an archive of a kind that cannot be opened; unpack it first"
     INCOMPLETE_DOWNLOAD = "a download that is not complete"
     FAILED_OUTPUT = "an output that reports a failure, without a loss in it"
+    UNKNOWN_RECORDS = "an output with records, without a known loss in them"
     CUT_ARCHIVE = "a truncated or damaged archive"
 
 

@@ -8,11 +8,12 @@ failed shows this only there. The end of such a file counts as the end of the lo
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,10 @@ _END_SIZE: Final = 1 << 16
 _END_LINES: Final = 300
 # An alarm in plain words counts on these last lines.
 _LAST_OUTPUT_LINES: Final = 3
+# The words that count records of a training, and the fewest rises of one.
+_TRAINING_COUNTERS: Final = (b"epoch", b"step", b"iteration", b"iter", b"episode", b"generation")
+_MIN_RISES: Final = 4
+_DECIMAL: Final = lazy_pattern(rb"(?<![\d.])\d{1,12}\.\d")
 # A longer line is cut.
 _OUTPUT_LINE_SIZE: Final = 2000
 
@@ -160,6 +165,21 @@ def reports_failure(path: Path) -> bool:
     return next(_reports(_end(path)), None) is not None
 
 
+def has_records(path: Path) -> bool:
+    """Return True if a counter of a training rises on the lines of a file, next to a number."""
+    from stabdiag.readers.text.counters import counter_matches, counter_value, counter_word
+
+    counts: dict[bytes, list[int]] = defaultdict(list)
+    for line in _beginning(path).split(b"\n"):
+        for match in counter_matches(line[:_OUTPUT_LINE_SIZE]) if b"." in line else ():
+            if counter_word(match) in _TRAINING_COUNTERS and _DECIMAL.search(line, match.end()):
+                counts[counter_word(match)].append(counter_value(match[2]))
+    return any(
+        sum(before < after for before, after in pairwise(values)) >= _MIN_RISES
+        for values in counts.values()
+    )
+
+
 def _names(folder: Path) -> list[str]:
     with suppress(OSError), os.scandir(folder) as items:
         return [item.name for item in islice(items, _MAX_OUTPUT_NAMES)]
@@ -171,6 +191,15 @@ def _is_stale(path: Path, log: Path) -> bool:
         return path.stat().st_mtime < log.stat().st_mtime - _STALE_SECONDS
     except OSError:
         return True
+
+
+def _beginning(path: Path) -> bytes:
+    """Return the first bytes of a file; none if it is not a regular file that can be read."""
+    if not path.is_file():
+        return b""
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(_END_SIZE)
+    return b""
 
 
 def _end(path: Path) -> bytes:

@@ -202,6 +202,28 @@ def test_a_rotated_log_may_be_packed(stabdiag, tmp_path):
     assert "train.jsonl.1.gz" in str(api.diagnose(place).diagnosis.summary)
 
 
+@pytest.mark.parametrize(
+    ("line", "is_named"),
+    [
+        ("Epoch {n} - gain of the policy: {x}, spread {x}\n", True),
+        ("steps: {n}, episodes: {n}, zeta {x}\n", True),
+        ("downloaded part {n} in {x} s\n", False),
+        ("epoch {n} begins\n", False),
+        ("file 7, epoch 3, size {x}\n", False),
+    ],
+)
+def test_an_output_with_unknown_records_is_named(stabdiag, tmp_path, line, is_named):
+    place = tmp_path / "runs"
+    unknown = "".join(line.format(n=n, x=n * 37 % 11 / 8) for n in (1, 2, 3, 4, 5, 6, 1, 1))
+    write(place / "a", **{"metrics.jsonl": lines()})
+    write(place / "b", **{"train_log.txt": unknown})
+    result = stabdiag("check", place)
+    assert result.out.endswith("1 run: 1 healthy\n")
+    assert result.code == (2 if is_named else 0)
+    message = "skipped, an output with records, without a known loss in them: "
+    assert (f"{message}{place}/b/train_log.txt" in result.err) == is_named
+
+
 def test_a_hidden_log_is_named_as_not_read(stabdiag, tmp_path):
     place = tmp_path / "runs"
     write(place, **{"run.jsonl": lines(), ".run2.jsonl": lines(fails=True)})
