@@ -93,7 +93,7 @@ _CRITERIA: Final = (
 # in DyNet
 _NAMED_CRITERION: Final = rb"(?<![\w./-])(?:%b)[ :=]{1,3}(?:-?\d{0,9}\.\d|nan)" % _CRITERIA
 _TOTAL_NAMES: Final = lazy_pattern(
-    rb"(?<![\w./-])([Tt]otal|l[12]?|L[a-qs-z\d]?|bp[cdb]|KLD?"
+    rb"(?<![\w./-])([Tt]ot(?:al)?|TOT(?:AL)?|l[12]?|L[a-qs-z\d]?|bp[cdb]|KLD?"
     rb"|[EJ](?= ?[:=] ?(?:-?\d{1,9}\.\d|nan))|%b)"
     rb"(?=(?: ?[:=] ?| (?<=[a-z]{3} )(?=-?\d{0,9}\.\d|nan))%b"
     rb"(?![\w%%:]|\.\d| ?(?:%%|(?:sec|min|s|ms)\b)))" % (_CRITERIA, NUMBER_PATTERN)
@@ -217,9 +217,9 @@ def _abbreviated_splits(head: bytes) -> Iterator[Normalization]:
 def _named_totals(head: bytes) -> Iterator[Normalization]:
     if _TIME_OF_PASS.search(head):
         return
-    # epoch 7 (total: 2000) has the number of epochs.
-    values = {match[2] for match in islice(_TOTAL_VALUES.finditer(head), _MAX_NAMES)}
-    is_count = len(values) == 1 and values.pop().isdigit()
+    # epoch 7 (total: 2000) has the number of epochs, and total: 300 the examples so far.
+    values = [match[2] for match in islice(_TOTAL_VALUES.finditer(head), _MAX_NAMES)]
+    is_count = all(map(bytes.isdigit, values)) and values == sorted(values, key=int)
     totals = () if is_count else (_TOTAL_NAMES.pattern,)
     for pattern in (*totals, _LOSS_SYMBOLS, _COMPONENTS):
         if _is_frequent(pattern, head):

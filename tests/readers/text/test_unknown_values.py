@@ -335,3 +335,16 @@ def test_a_name_with_another_digit_is_another_name(tmp_path):
     series = stabdiag.read(path).series
     assert [*series] == ["score/f1"]
     assert series["score/f1"].values[-1] == 0.6633
+
+
+@pytest.mark.parametrize("name", ["Tot", "TOT", "Total"])
+@pytest.mark.parametrize("is_count", [False, True])
+def test_a_short_name_of_a_total(tmp_path, name, is_count):
+    values = [100 * n if is_count else 2.5 - n / 16 for n in range(1, 13)]
+    path = tmp_path / "run.log"
+    path.write_text(
+        "".join(f"it {n} | {name}: {value} PDE: {n / 16}\n" for n, value in enumerate(values))
+    )
+    series = stabdiag.diagnose(path).history.series
+    assert ("loss" in series) == (not is_count)
+    assert is_count or series["loss"].values.tolist() == values
