@@ -51,6 +51,9 @@ _MACHINE_WORDS = frozenset(
     )
 )
 
+# What the records of a log of games count.
+_EPISODES_OR_GAMES = frozenset({"episode", "episodes", "game", "games"})
+
 # XGBoost and LightGBM name the set of a metric: train-auc, valid_0's auc.
 _METRIC_OF_SET = lazy_pattern(
     r"((?:train(?:ing)?|eval|val(?:id(?:ation)?)?|test)(?:_\d)?)(?:-|'s )"
@@ -230,9 +233,11 @@ def _may_lack_a_loss(columns: Columns, names: Mapping[str, str]) -> bool:
     if not unknown:
         return True
     counters = [*columns.names, names.get("epoch", "")]
-    of_episodes = any(last_word(name) in ("episode", "episodes") for name in counters)
+    of_episodes = any(last_word(name) in _EPISODES_OR_GAMES for name in counters)
     may_ignore = of_episodes or _are_of_sets(unknown, columns.names)
-    return may_ignore and all(_stays_finite(columns.load(name)) for name in unknown)
+    return may_ignore and all(
+        column.is_text or _stays_finite(column) for column in map(columns.load, unknown)
+    )
 
 
 def _with_an_evaluation(named: NamedColumns) -> NamedColumns:

@@ -21,8 +21,6 @@ from stabdiag.model.text import plural
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import EXACT, Column, Columns
 
-_EPOCH_NAMES = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
-
 _EPISODES = frozenset({"episode", "episodes"})
 
 # Counters that are not epochs, by the beginning of their names.
@@ -155,7 +153,8 @@ def _read_step_column(
 ) -> Steps:
     if role == "epoch":
         # Add a translation if the name is in another language.
-        source = f"{name!r} (the epoch)" if normal(name) in _EPOCH_NAMES else repr(name)
+        is_foreign = normal(name) == "epoch" and "epoch" not in name.lower()
+        source = f"{name!r} (the epoch)" if is_foreign else repr(name)
         note = f"no step was logged: {source} is used as the step"
         events.append(_note(note, _COUNTER_CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
     values = column.values

@@ -196,6 +196,19 @@ def test_a_column_that_fails_in_the_log_of_episodes_may_be_the_loss(tmp_path):
         stabdiag.diagnose(path)
 
 
+@pytest.mark.parametrize(("column", "is_read"), [("Opponent", True), ("Moves", False)])
+def test_games_serve_as_steps_of_a_score(tmp_path, column, is_read):
+    path = tmp_path / "train.csv"
+    rows = [f"{n},{'random' if is_read else 1.5 * n},0.0{n}" for n in range(1, 10)]
+    path.write_text("\n".join([f"{'Game' if is_read else 'Nr'},{column},Win Rate", *rows]))
+    if is_read:
+        report = stabdiag.diagnose(path)
+        assert report.history.series["score/Win Rate"].steps.tolist() == [*range(1, 10)]
+    else:
+        with pytest.raises(StabdiagError, match="no column looks like a training loss"):
+            stabdiag.diagnose(path)
+
+
 def test_words_for_a_changed_reward_do_not_hide_it(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text(

@@ -204,6 +204,14 @@ def test_two_columns_without_a_header_are_step_and_loss(log, delimiter):
     assert "the first, which rises in whole numbers, is taken as the step" in str(columns.events)
 
 
+@pytest.mark.parametrize("time", ["2024-01-0{} 10:00:00.5", "2024/01/0{}", "1{}:00:00"])
+def test_lines_without_names_may_begin_with_a_time(log, time):
+    rows = [f"{time.format(n)},{n},{2.5 - n / 9:.4f}\n" for n in range(9)]
+    columns = log("".join(rows), "train_loss.csv")
+    assert columns.names == ("date", "step", "train_loss")
+    assert columns.load("train_loss").values[0] == 2.5
+
+
 def test_steps_without_a_name_may_begin_again(log):
     rows = [*range(4), *range(12)]
     text = "".join(f"{n}\t{2.5 - n / 9}\t{0.5 + n / 70}\n" for n in rows)

@@ -56,8 +56,7 @@ ROLES: tuple[Role, ...] = (
     _role(
         "epoch",
         "epoch, episode or round, serves as step where there is none",
-        "epoch episode epochs ep round rounds communication_round generation generations epoca "
-        "epocas epoche epoque epoques",
+        "epoch episode epochs ep round rounds communication_round generation generations game",
         training=False,
     ),
     # The one metric of a file that holds no other is called ``main_loss`` or ``value``.

@@ -9,6 +9,7 @@ from typing import Final
 
 from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.csv.cells import BLANKS, DELIMITERS, first_rows, offset, pointed
 from stabdiag.readers.csv.dialect import (
@@ -35,6 +36,12 @@ from stabdiag.readers.words import NUMBER, WORD, meaning
 # At most this many columns without names are taken as losses.
 _MAX_UNNAMED: Final = 8
 
+# 2024-03-01 12:00:00.5 and 12:00:00
+_TIME: Final = lazy_pattern(
+    r"\d{4}[-/]\d\d[-/]\d\d(?:[T _-]\d\d[:-]\d\d(?:[:-]\d\d)?(?:[.,]\d{1,9})?Z?)?"
+    r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
+)
+
 # A table of a course has at least this many rows, with counts at equal intervals.
 _MIN_COUNTED_ROWS: Final = 5
 
@@ -43,7 +50,8 @@ _MIN_COUNTED_ROWS: Final = 5
 class TableShape:
     """The rows at the head of a file of numbers, after ``above`` other lines.
 
-    ``ends_open`` is whether each line ends with a delimiter.
+    ``ends_open`` is whether each line ends with a delimiter, and ``times`` whether it begins with a
+    time, which is left out of the rows.
     """
 
     delimiter: str
@@ -51,6 +59,7 @@ class TableShape:
     rows: list[list[str]]
     above: int
     ends_open: bool = False
+    times: bool = False
 
     @cached_property
     def columns(self) -> list[list[tuple[int, float]]]:
@@ -167,7 +176,11 @@ def find_table(head: bytes) -> TableShape | None:
         if len(table.rows) == 1 and width > 2:
             continue  # a list
         named = width and any(meaning(cell)[0] == WORD for cell in table.rows[0])
-        if (width > 1 or table.ends_open) and not named and are_records(table.rows, width):
+        if (
+            (width > 1 or table.ends_open or table.times)
+            and not named
+            and are_records(table.rows, width)
+        ):
             return table
     # Numbers with only blanks in between also have to look like series.
     table = _table_of_cells(content, BLANKS, above=places[0])
@@ -190,8 +203,14 @@ def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableS
     width = len(rows[0]) if rows else 0
     ends_open = width > 1 and all(len(row) == width and not row[-1].strip() for row in rows)
     rows = [row[:-1] for row in rows] if ends_open else rows
+    times = width > 1 and all(row and _TIME.fullmatch(row[0].strip()) for row in rows)
     return TableShape(
-        delimiter=delimiter, commas=commas, rows=rows, above=above, ends_open=ends_open
+        delimiter=delimiter,
+        commas=commas,
+        rows=[row[1:] for row in rows] if times else rows,
+        above=above,
+        ends_open=ends_open,
+        times=times,
     )
 
 
@@ -224,7 +243,7 @@ def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
     return Dialect(
         delimiter=table.delimiter,
         commas=table.commas,
-        names=named.names,
+        names=("date", *named.names) if table.times else named.names,
         start=offset(head, table.above),
         lines=table.above,
         ends_open=table.ends_open,

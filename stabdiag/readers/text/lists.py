@@ -81,7 +81,10 @@ _ELLIPSIS: Final = b"..."
 
 def may_have_lists(data: bytes) -> bool:
     """Return True if a text has brackets, or numbers that follow each other."""
-    return any(bracket in data for bracket in _OPENING_BRACKETS) or _MAY_BE_ROW.search(data) is not None
+    return (
+        any(bracket in data for bracket in _OPENING_BRACKETS)
+        or _MAY_BE_ROW.search(data) is not None
+    )
 
 
 def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
