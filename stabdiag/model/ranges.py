@@ -104,7 +104,7 @@ def settings_with_ranges(
         "label_smoothing": other_number(others, "label_smoothing"),
         "dropout": other_number(others, "dropout"),
     }
-    ranges = _ranges(manifest, limits, pretrained=bool(pretrained))
+    ranges = _ranges(manifest, limits, pretrained=pretrained)
     return {
         name: SettingRange(name=name, value=value, usual=ranges[name])
         for name, value in values.items()
@@ -112,7 +112,9 @@ def settings_with_ranges(
     }
 
 
-def _ranges(manifest: Manifest, limits: Limits, *, pretrained: bool) -> dict[str, UsualRange]:
+def _ranges(
+    manifest: Manifest, limits: Limits, *, pretrained: bool | None
+) -> dict[str, UsualRange]:
     bounds = limits.preflight
     ranges = {
         "weight_decay": _upper_range(bounds.decay_high),

@@ -227,9 +227,9 @@ def test_a_complete_run_may_end_with_a_cycle(symptom):
 @pytest.mark.parametrize(
     ("first", "rates", "is_present"),
     [
-        (3000, np.linspace(3e-7, 2e-7, 24), False),
-        (0, np.linspace(3e-7, 2e-7, 24), True),
-        (3000, np.full(24, 3e-7), True),
+        (3000, np.linspace(3e-8, 2e-8, 24), False),
+        (0, np.linspace(3e-8, 2e-8, 24), True),
+        (3000, np.full(24, 3e-8), True),
         (3000, np.linspace(9.0, 8.0, 24), True),
     ],
 )
@@ -237,6 +237,19 @@ def test_the_rates_at_the_end_of_a_schedule_have_no_peak(symptom, first, rates, 
     loss = 9.5 + np.random.default_rng(3).normal(0, 0.01, 24)
     run = {"step": first + np.arange(24), "loss": loss, "lr": rates}
     finding = symptom("setting-unusual", run, {"optimizer": "adamw"})
+    assert (finding is not None) == is_present
+
+
+@pytest.mark.parametrize(
+    ("manifest", "is_present"),
+    [({}, False), ({"pretrained": True}, False), ({"pretrained": False}, True)],
+)
+def test_rates_of_fine_tuning_are_usual_unless_a_run_starts_from_scratch(
+    symptom, manifest, is_present
+):
+    loss = 0.693 + np.random.default_rng(3).normal(0, 0.001, 24)
+    run = {"step": np.arange(24), "loss": loss, "lr": np.full(24, 3e-7)}
+    finding = symptom("setting-unusual", run, {"optimizer": "adamw", **manifest})
     assert (finding is not None) == is_present
 
 

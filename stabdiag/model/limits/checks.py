@@ -107,10 +107,13 @@ class PreflightLimits:
         coupled = optimizer is not None and _COUPLED.fullmatch(optimizer.strip()) is not None
         return self.l2_high if coupled else self.decay_high
 
-    def usual_rates(self, optimizer: str | None, *, pretrained: bool = False) -> UsualRates | None:
+    def usual_rates(
+        self, optimizer: str | None, *, pretrained: bool | None = False
+    ) -> UsualRates | None:
         """Return the usual peak learning rates of an optimizer, None if they are not known.
 
-        A run that is ``pretrained`` is fine-tuned, at lower rates.
+        A run that is ``pretrained`` is fine-tuned, at lower rates. If that is unknown (None), the
+        rates of both are usual.
         """
         rates = {
             "adam": ("Adam and its variants", self.adam_lr_low, self.adam_lr_high),
@@ -127,6 +130,8 @@ class PreflightLimits:
                 low * self.finetune_factor,
                 high * self.finetune_factor,
             )
+        elif pretrained is None:
+            low *= self.finetune_factor
         return UsualRates(title=title, low=low, high=high)
 
 

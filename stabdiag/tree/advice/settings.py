@@ -12,6 +12,7 @@ from stabdiag.stats.standards import TENFOLD, TWICE
 from stabdiag.tree.advice.rates import is_warming_up, peak_rate
 from stabdiag.tree.case import Case
 from stabdiag.tree.once import once_per_case
+from stabdiag.tree.pretraining import starts_pretrained
 
 # A learning rate this factor outside its range is unusual even if the run learns.
 _UNUSUAL_RATE: Final = TWICE
@@ -33,13 +34,22 @@ def known_settings(case: Case) -> dict[str, SettingRange]:
         case.limits,
         # A jump in the logged rate is a separate finding.
         peak_lr=case.manifest.peak_lr or peak_rate(case),
-        pretrained=case.names_pretrained_model,
+        pretrained=_is_fine_tuned(case),
     )
     peak = settings.get("peak_lr")
     # The peak is still to come.
     if peak is not None and peak.value < peak.usual.low and is_warming_up(case):
         del settings["peak_lr"]
     return settings
+
+
+def _is_fine_tuned(case: Case) -> bool | None:
+    """Return whether a run is fine-tuned; None if neither the settings nor the loss say so.
+
+    A first loss far below log K does not say it: the log may begin in the middle of the run.
+    """
+    configured = case.names_pretrained_model
+    return False if configured is None and starts_pretrained(case) is False else configured
 
 
 def far_settings(case: Case) -> list[SettingRange]:
