@@ -304,7 +304,11 @@ NEGATIVE = -np.geomspace(4, 300, 24)
         (-np.linspace(0.1, 0.9, 24), {"accuracy": np.linspace(0.1, 0.9, 24)}, {}, "warning"),
         # A loss of embeddings, a density, a cross-entropy that is 0 but for rounding, a policy.
         (NEGATIVE, {"accuracy": np.linspace(0.1, 0.9, 24)}, {}, None),
-        (NEGATIVE, {}, {}, ("manifest.vocab_size or accuracy or eval_accuracy",)),
+        (NEGATIVE, {}, {}, ("manifest.vocab_size or accuracy or eval_accuracy or score",)),
+        # A perplexity is the exponential of a cross-entropy, and falls with a wrong one, too.
+        (NEGATIVE, {"valid_perplexity": np.zeros(24)}, {}, "error"),
+        (NEGATIVE, {"val_ppl": np.exp(NEGATIVE / 9)}, {}, "error"),
+        (NEGATIVE, {"psnr": np.full(24, 20.0)}, {}, None),
         (np.append(np.geomspace(2, 1e-6, 23), -1e-9), {}, {"num_classes": 10}, None),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.names import is_evaluation, is_perplexity
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import capitalized, num
 from stabdiag.stats.course import end_level
@@ -43,13 +43,19 @@ def _not_a_cross_entropy(case: Case) -> str:
     """Return the reason why the loss may be negative, or ""."""
     is_game = "reward" in case.history.series or case.loss_kind is not None
     is_plain = has_chance_level(case) and not is_game and not is_evaluation(case.loss.column)
-    return "" if is_plain else "needs a cross-entropy"
+    classifies = (
+        case.manifest.vocab_size is not None
+        or any(case.history.has(role) for role in ("accuracy", "eval_accuracy"))
+        # A perplexity is the exponential of a cross-entropy.
+        or any(is_perplexity(series.column) for series in case.history.group("score").values())
+    )
+    return "" if is_plain and classifies else "needs a cross-entropy"
 
 
 @Symptom(
     slug="loss-negative",
     title="A cross-entropy is negative",
-    needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
+    needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy or score"),
     explained_by=("nan",),
     preconditions=(at_least(MIN_CONSECUTIVE, "loss"), _not_a_cross_entropy),
     next_actions=(
@@ -66,7 +72,7 @@ def loss_negative(case: Case) -> Evidence | None:
     if last >= 0 or median(x) >= 0:
         return None
     score = improved_score(case)
-    if score is not None and not _has_learned(score):
+    if score is not None and (is_perplexity(score.name) or not _has_learned(score)):
         score = None
     is_probability = bool(x.min() >= -1)
     # Losses of embeddings may be negative: the model learns if a score says so.
