@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +47,7 @@ from stabdiag.model.events import Event, EventCode, EventKind, step_unit
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Part, RepeatedSteps, Series, Source
 from stabdiag.model.roles.loss_kinds import loss_kind
-from stabdiag.model.roles.scores import PERCENT
+from stabdiag.model.roles.scores import PERCENT, score_columns
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
@@ -112,12 +113,13 @@ def build_history(
     data = with_hidden_activations(data, losses)
     # 5. Order: resumes and consecutive runs.
     usable_losses = losses.records & np.isfinite(losses.values)
+    ordered_values, ordered_records = _ordered_values(columns, names, losses, data, clock)
     ranks = data.pop("rank", None)
     is_selected = select_rank(clock.steps, clock.usable, losses.records, usable_losses, ranks)
     order = find_order(
         clock if is_selected.all() else replace(clock, usable=clock.usable & is_selected),
-        losses.values if usable_losses.all() else np.where(usable_losses, losses.values, np.nan),
-        _ordered_records(losses, data, clock),
+        ordered_values,
+        ordered_records,
         columns.load(names["epoch"]).values if names.get("epoch") else None,
         rates=data["lr"].values if "lr" in data else None,
         epoch_length=columns.epoch_length,
@@ -177,16 +179,32 @@ def _epoch_falls(
     return [int(row) for row in rows[1:][falls]][:MIN_SERIES_LENGTH]
 
 
-def _ordered_records(losses: Losses, data: Mapping[str, Column], clock: Steps) -> Mask:
-    """Return the records whose steps determine the order.
+def _ordered_values(
+    columns: Columns,
+    names: Mapping[str, str],
+    losses: Losses,
+    data: Mapping[str, Column],
+    clock: Steps,
+) -> tuple[Floats, Mask]:
+    """Return the values that determine the order, NaN where not finite, and their records.
 
-    They are those with a loss. In a log of scores whose counter restarts with each epoch, they are
-    those with a training accuracy.
+    They are the losses. In a log of scores whose counter restarts with each epoch, the records are
+    those with a training accuracy. In a log of evaluations or rewards, they are those of the first
+    column, whose values return to their start if a new run begins.
     """
-    if losses.records.any() or "accuracy" not in data:
-        return losses.records
-    scored = data["accuracy"].present & clock.usable
-    return scored & data["epoch"].present if "epoch" in data else scored
+    usable = losses.records & np.isfinite(losses.values)
+    values = losses.values if usable.all() else np.where(usable, losses.values, np.nan)
+    if losses.records.any():
+        return values, losses.records
+    if "accuracy" in data:
+        scored = data["accuracy"].present & clock.usable
+        return values, scored & data["epoch"].present if "epoch" in data else scored
+    known = [data[role] for role in ("eval_accuracy", "reward") if role in data]
+    others = map(columns.load, score_columns(columns.names, {*names.values()}).values())
+    for column in chain(known, others):
+        if column.present.any() and not (column.is_text or column.is_time):
+            return column.values, column.present & clock.usable
+    return values, losses.records
 
 
 @frozen

@@ -302,7 +302,7 @@ def _restart_events(walk: StepWalk) -> list[Event]:
 
     A counter that restarts more often may count the batches of an epoch.
     """
-    effect = "while the loss continues: its count is continued"
+    effect = "while the values continue: its count is continued"
     if walk.turns == len(walk.restarts) <= MIN_RECORDS:
         return [
             Event(

@@ -150,7 +150,7 @@ def test_a_missing_attempt_is_an_error(build, attempt):
 def test_a_counter_that_restarts_while_the_loss_continues_is_extended(build):
     history = build(turned(range(300), 100))
     assert history.series["loss"].steps.tolist() == list(range(300))
-    message = "the step counter restarts while the loss continues: its count is continued, from"
+    message = "the step counter restarts while the values continue: its count is continued, from"
     assert messages(history, EventKind.STEPS) == [f"{message} 100", f"{message} 200"]
     assert history.jobs_began == [100, 200]
 
@@ -321,3 +321,34 @@ def test_a_step_that_is_repeated_after_a_nan_is_a_resume(build):
 def test_records_that_never_contain_a_loss_are_not_evidence(build):
     history = build(ranks(range(100)))
     assert np.isfinite(history.series["loss"].values).all()
+
+
+@pytest.mark.parametrize("name", ["reward", "val_accuracy", "val_f1"])
+def test_the_runs_of_a_log_without_a_loss_are_apart(name):
+    runs = [
+        {"epoch": epoch, name: round(end * epoch / 30, 4)}
+        for end in (0.9, 0.6)
+        for epoch in range(1, 31)
+    ]
+    report = stabdiag.diagnose(runs)
+    (series,) = (s for s in report.history.series.values() if s.column == name)
+    assert series.values.tolist() == [run[name] for run in runs[30:]]
+    assert report.history.source.attempts == 2
+
+
+def test_a_reward_whose_step_restarts_with_each_epoch_is_continued():
+    records = [
+        {"epoch": epoch, "step": step, "reward": epoch + step / 1000}
+        for epoch in range(6)
+        for step in range(0, 1000, 100)
+    ]
+    series = stabdiag.diagnose(records).history.series["reward"]
+    assert series.steps.tolist() == list(range(0, 6000, 100))
+
+
+def test_a_resume_of_a_log_of_rewards_replaces_what_it_repeats():
+    steps = [*range(80), *range(60, 120)]
+    records = [{"step": step, "reward": step + n / 1000} for n, step in enumerate(steps)]
+    series = stabdiag.diagnose(records).history.series["reward"]
+    assert series.steps.tolist() == list(range(120))
+    assert series.values[70] == records[90]["reward"]

@@ -23,7 +23,7 @@ def epochs(*runs, name="epoch"):
 
 NUMBER = "no step was logged: the record number is used as the step"
 SERVES = "no step was logged: {} is used as the step"
-COUNTED_ON = "the step counter restarts while the loss continues: its count is continued, from 8"
+COUNTED_ON = "the step counter restarts while the values continue: its count is continued, from 8"
 NOT_INTEGER = "the step column {!r} is not in whole numbers"
 NO_NUMBERS = "the step column 'step' contains no numbers"
 

@@ -33,8 +33,8 @@ from stabdiag.readers.text.sample import Counts, Sample, TextEvidence
 from stabdiag.readers.text.tokens import line_fields
 from stabdiag.readers.text.uncounted import find_uncounted
 
-# The counter of a reward restarts with each run in the log, so that it rises less often.
-_RISING_REWARDS: Final = 0.9
+# A counter that restarts with each run, or goes back at a resume, still rises mostly.
+_MOSTLY_RISING: Final = 0.9
 
 # A statement of source code.
 _RETURNED: Final = lazy_pattern(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
@@ -66,7 +66,7 @@ def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
     candidates = [
         replace(result, word=word)
         for word, result in results
-        if result and (result.rising == 1 or (word in REWARDS and result.rising >= _RISING_REWARDS))
+        if result and (result.rising == 1 or (word in REWARDS and result.rising >= _MOSTLY_RISING))
     ]
     # A score is a reward next to a counter of games.
     of_games = any(_counts_games(sample) for _, sample in samples)
@@ -177,11 +177,14 @@ def _is_shared(sample: Sample, name: str, counts: Counts) -> bool:
 def _rises_in_runs(counts: Counts) -> bool:
     """Return True if a counter rises, at least in each epoch, or begins again with a new run.
 
-    A sentence above the log may name a score of it.
+    A resume goes back to an earlier count. A sentence above the log may name a score of it.
     """
     falls = [n for n, (a, b) in enumerate(pairwise(counts)) if a[0] >= b[0] and a[1] > b[1]]
-    return all(counts[n + 1] == counts[0] for n in falls) or (
-        falls == [0] and len(counts) > _MIN_SCORE_VALUES
+    are_rare = len(falls) <= (1 - _MOSTLY_RISING) * len(counts)
+    return (
+        all(counts[n + 1] == counts[0] for n in falls)
+        or (are_rare and all(counts[n + 1] in counts[: n + 1] for n in falls))
+        or (falls == [0] and len(counts) > _MIN_SCORE_VALUES)
     )
 
 

@@ -28,3 +28,18 @@ def test_a_number_that_alternates_is_no_epoch(put, epochs):
     except StabdiagError:
         return
     assert report.history.unit != "epoch"
+
+
+@pytest.mark.parametrize("score", ["val acc", "test_f1:", "dice ="])
+def test_the_scores_of_a_resumed_run_are_read(put, score):
+    epochs = [*range(1, 30), *range(20, 50)]
+    text = "".join(f"epoch {epoch} {score} {0.4 + epoch / 100:.2f}\n" for epoch in epochs)
+    (series,) = stabdiag.diagnose(put(text)).history.series.values()
+    assert series.steps.tolist() == list(range(1, 50))
+
+
+def test_epochs_in_any_order_are_no_log_of_scores(put):
+    epochs = [90, 20, 70, 30, 90, 40, 80, 10, 60, 20, 30]
+    text = "".join(f"epoch {epoch} acc {0.4 + epoch / 200:.2f}\n" for epoch in epochs)
+    with pytest.raises(StabdiagError):
+        stabdiag.diagnose(put(text))
