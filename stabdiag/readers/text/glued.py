@@ -52,6 +52,12 @@ _SAME_START: Final = lazy_pattern(
     rb"(?=[^\d\n]{0,30}(?:poch|POCH|[Ss]tep|STEP|[Ii]ter|ITER|[Bb]atch|pisode|ound))"
     rb"[^\s\d][^\d\n]{1,40})\d[^\n]{4,600}?[\d)\]}%][ \t]{1,200}\1\d[^\n]*"
 )
+# At least three of them may follow a sentence on its line: My log is: step 3 loss 0.5 step 4 …
+_AFTER_SENTENCE: Final = lazy_pattern(
+    rb"(?m)^(?=[^\d\n]{20})[^\n]{19,300}?: "
+    rb"((?=[^\d\n]{0,30}(?:poch|[Ss]tep|[Ii]ter|[Bb]atch|pisode))"
+    rb"[^\s\d][^\d\n]{1,40})\d(?:[^\n]{4,600}?[\d)\]}%][ \t]{1,200}\1\d){2}[^\n]*"
+)
 _AFTER_VALUE: Final = rb"(?<=[\d)\]}%%])[ \t]{1,200}(?=%b\d)"
 
 # And one that begins with a time: … loss: 1.2656 2024-02-11 10:15:04,995|INFO|epoch:0, batch: 691
@@ -216,8 +222,9 @@ def _separate_paste(block: bytes, lines: int) -> bytes:
     if may_contain(block, _PROGRESS_LABEL) and block.count(_PROGRESS_LABEL) > lines:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if len(block) <= _PASTE:
-        if _SAME_START.search(outline(block)) is not None:
-            block = _SAME_START.sub(_separated, block)
+        for pattern in (_AFTER_SENTENCE, _SAME_START):
+            if pattern.search(outline(block)) is not None:
+                block = pattern.sub(_separated, block)
         times = len(_NEXT_TIME.findall(block)) if may_contain(block, *_DATES) else 0
         block = _NEXT_TIME.sub(b"\r", block) if times > max(lines, _MIN_GLUED) else block
     return block
@@ -250,5 +257,10 @@ def _separate_labels(block: bytes) -> bytes:
 
 
 def _separated(line: re.Match[bytes]) -> bytes:
-    """Return a line with a carriage return before each record that begins as it does."""
-    return re.sub(_AFTER_VALUE % re.escape(line[1]), b"\r", line[0])
+    """Return a line with a carriage return before each record that begins alike."""
+    sentence, records = (
+        line[0][: line.start(1) - line.start()],
+        line[0][line.start(1) - line.start() :],
+    )
+    records = re.sub(_AFTER_VALUE % re.escape(line[1]), b"\r", records)
+    return sentence + b"\r" + records if sentence else records

@@ -320,6 +320,20 @@ def test_records_that_begin_alike_share_a_line_here_and_there(read, form, blanks
 
 
 @pytest.mark.parametrize(
+    "sentence", ["This is what my training prints: ", "Hier ist das Log (gekürzt), siehe unten: "]
+)
+@pytest.mark.parametrize(
+    "record",
+    ["INFO: global step {n}: loss = {loss:.4f} (0.2 sec/step)", "epoch {n} loss {loss:.3f}"],
+)
+def test_a_sentence_may_share_the_line_of_records(read, sentence, record):
+    records = " ".join(record.format(n=n, loss=loss_at(n)) for n in range(1, 9))
+    series = read(f"{sentence}{records}\n").series["loss"]
+    assert series.steps.tolist() == list(range(1, 9))
+    assert series.values.tolist() == pytest.approx([loss_at(n) for n in range(1, 9)])
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "Epoch 12 - loss: 0.4 (the best is Epoch 10)",
