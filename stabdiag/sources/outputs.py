@@ -33,7 +33,7 @@ _LAST_OUTPUT_LINES: Final = 3
 # The words that count records of a training, and the fewest rises of one.
 _TRAINING_COUNTERS: Final = (b"epoch", b"step", b"iteration", b"iter", b"episode", b"generation")
 _MIN_RISES: Final = 4
-_POINT: Final = lazy_pattern(rb"(?<![\d.])\d{1,12}\.\d")
+_WITH_POINT: Final = lazy_pattern(rb"(?<![\d.])\d{1,12}\.\d")
 # A longer line is cut.
 _OUTPUT_LINE_SIZE: Final = 2000
 
@@ -172,7 +172,7 @@ def has_records(path: Path) -> bool:
     counts: dict[bytes, list[int]] = defaultdict(list)
     for line in _beginning(path).split(b"\n"):
         for match in counter_matches(line[:_OUTPUT_LINE_SIZE]) if b"." in line else ():
-            if counter_word(match) in _TRAINING_COUNTERS and _POINT.search(line, match.end()):
+            if counter_word(match) in _TRAINING_COUNTERS and _WITH_POINT.search(line, match.end()):
                 counts[counter_word(match)].append(counter_value(match[2]))
     return any(
         sum(before < after for before, after in pairwise(values)) >= _MIN_RISES
