@@ -84,3 +84,26 @@ def test_names_of_several_words_are_names_of_columns(tmp_path, heading, names, a
     )
     series = read(tmp_path, f"{above}{heading}\n{rows}")
     assert len(series["loss"]) == len(series["eval_loss"]) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Step | Training Loss | Validation Loss | F1\n-- | -- | -- | --\n"
+        "100 | No log | 0.69 | 0.4\n200 | No log | 0.68 | 0.5\n",
+        "| Step | Training Loss | Validation Loss |\n|---|---|---|\n"
+        "| 100 | No log | 0.69 |\n| 200 | No log | 0.68 |\n",
+    ],
+)
+def test_only_evaluations_are_judged_if_no_training_loss_was_logged(tmp_path, text):
+    series = read(tmp_path, text)
+    assert series["loss"].values.tolist() == [0.69, 0.68]
+    assert series["loss"].steps.tolist() == [100, 200]
+
+
+def test_an_evaluation_that_is_not_finite_counts_without_a_training_loss(tmp_path):
+    rows = "".join(f"{epoch} | No log | nan\n" for epoch in range(1, 4))
+    (tmp_path / "table.txt").write_text(
+        f"Epoch | Training Loss | Validation Loss\n-- | -- | --\n{rows}"
+    )
+    assert stabdiag.diagnose(tmp_path / "table.txt").diagnosis.severity.value == "error"

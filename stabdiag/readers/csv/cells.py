@@ -188,7 +188,8 @@ def is_rule(line: str) -> bool:
     """Return True for lines that separate a header from its rows, or frame a table."""
     if line[:1] not in ("|", "+", "-") or line.removesuffix("\r").strip(_RULED):
         return False
-    return "---" in line or "===" in line
+    # GitHub writes -- | -- below the header of a table that is quoted.
+    return "---" in line or "===" in line or ("--" in line and "|" in line)
 
 
 def delimiters_by_count(line: str) -> list[str]:
