@@ -167,3 +167,10 @@ def test_the_first_number_of_a_list_in_a_cell_counts(history):
     series = history(f"sampling time: 2.95s\n{text}").series
     assert series["loss"].values.tolist() == [39.5, 38.5, 37.5, 36.5]
     assert series["loss"].steps.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("word", ["nan", "NaN", "Inf"])
+def test_a_row_may_begin_with_a_value_that_is_not_finite(history, word):
+    rows = ROWS.replace("0.900000", f"     {word}").replace("0.800000", f"     {word}")
+    loss = history(f"Training Summary:\n{HEADING}{rows}Remarks: none\n").series["loss"]
+    assert np.isfinite(loss.values).tolist() == [True] * 6 + [False] * 2
