@@ -108,7 +108,7 @@ def _find_wrap(head: bytes) -> _Wrap | None:
         if count < _MIN_RECORDS or begins[-1] - begins[0] < (1 + _MIN_BROKEN) * (count - 1):
             continue
         records = [_before_blank(lines[begin:end]) for begin, end in pairwise(begins)]
-        if _are_labeled(records):
+        if _are_labeled(records) or _are_counted(records):
             continue
         width = max(_length(line) for record in records for line in record)
         if width < _MIN_WRAP_WIDTH:
@@ -145,6 +145,15 @@ def _are_labeled(records: list[list[bytes]]) -> bool:
         if len(labels) > 1:
             return False
     return bool(labels)
+
+
+def _are_counted(records: list[list[bytes]]) -> bool:
+    """Return True if the first cells count the lines, as in a table that pandas prints."""
+    firsts = [line.split(None, 1)[0] for line in chain.from_iterable(records) if line.strip()]
+    if not all(map(bytes.isdigit, firsts)):
+        return False
+    counts = [*map(int, firsts)]
+    return all(after - before == 1 for before, after in pairwise(counts))
 
 
 def _length(line: bytes) -> int:

@@ -87,3 +87,15 @@ UNBROKEN = pasted(RECORDS)
 )
 def test_lines_of_their_own_are_not_joined(text):
     assert joined(text) == text
+
+
+def test_rows_that_count_the_lines_are_no_broken_records():
+    rows = [
+        f"{n:3}" + "".join(f"{cell:>16}" for cell in cells)
+        for n, cells in enumerate(
+            [("2.3100", "1.2", "100", "NaN"), ("NaN", "NaN", "100", "2.2")] * 4
+        )
+    ]
+    text = "\n".join([" " * 3 + "".join(f"{name:>16}" for name in "abcd"), *rows, ""]).encode()
+    stream = Stream("table.txt", io.BytesIO(text))
+    assert joined_lines(stream).read(len(text)) == text
