@@ -9,6 +9,7 @@ from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.compressed import decoded, unpacked
+from stabdiag.readers.frames import plain_frames
 from stabdiag.readers.line_wraps import joined_lines
 from stabdiag.readers.listed import unlisted
 from stabdiag.readers.omissions import without_omissions
@@ -145,7 +146,8 @@ def _detect_known(stream: Stream) -> Reader | None:
 
 def bare(stream: Stream) -> Stream:
     """Return a log as its program wrote it: unpacked, in UTF-8, and not wrapped."""
-    return joined_lines(unlisted(without_omissions(unwrapped(decoded(unpacked(stream))))))
+    plain = unlisted(without_omissions(unwrapped(decoded(unpacked(stream)))))
+    return joined_lines(plain_frames(plain))
 
 
 def from_object(table: object) -> Columns:
