@@ -193,7 +193,7 @@ def _without_loss(named: NamedColumns) -> NamedColumns:
     columns, names = named.columns, named.names
     if can_judge_without_loss(names):
         return named.take(names, "no loss was logged: only checks without a loss can run")
-    if _has_scores(columns.names, names) and _may_lack_a_loss(columns, names):
+    if _has_scores(columns, names) and _may_lack_a_loss(columns, names):
         return named.take(names, "no loss was logged: only the scores can be judged")
     evolved = with_fitness(named)
     if evolved is not None:
@@ -293,13 +293,13 @@ def _is_hit_ratio(name: str, others: Sequence[str]) -> bool:
     )
 
 
-def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:
+def _has_scores(columns: Columns, names: Mapping[str, str]) -> bool:
     """Return True if a log has a counter or a clock, and a score whose better direction is known.
 
-    A file with one score a record needs no counter, as the logger of Torch7 writes it. Several
-    scores may be those of different models.
+    A file with one score a record needs no counter, as the logger of Torch7 writes it, nor does a
+    single evaluation. Several scores on several records may be those of different models.
     """
     counters = {"step", "epoch", "clock"} & names.keys()
     accuracies = [names[role] for role in ("accuracy", "eval_accuracy") if role in names]
-    scores = [*accuracies, *score_columns(columns, names.values()).values()]
-    return bool(scores) and (bool(counters) or len(columns) == 1)
+    scores = [*accuracies, *score_columns(columns.names, names.values()).values()]
+    return bool(scores) and (bool(counters) or len(columns.names) == 1 or columns.rows == 1)

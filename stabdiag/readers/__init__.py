@@ -124,10 +124,11 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
         # Imported here, as nearly all logs are read as they are.
         from stabdiag.readers.decorations import undecorated
         from stabdiag.readers.run_summary import summarized
+        from stabdiag.readers.single_evaluation import evaluated
         from stabdiag.readers.table_excerpt import excerpted
 
         # The label of a line may look like a value, so it is removed before names are unknown.
-        fallbacks = (undecorated, excerpted, summarized)
+        fallbacks = (undecorated, excerpted, summarized, evaluated)
         results = (fallback(stream, _detect_known) for fallback in fallbacks)
         rest = next(filter(None, results), None)
         return rest or (stream, chosen or reader_of_unknown(stream))

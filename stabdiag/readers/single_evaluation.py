@@ -1,0 +1,141 @@
+"""The scores of a single evaluation, in a text without another record.
+
+::
+
+    ***** Eval results *****
+      accuracy = 0.8123
+      f1 = 0.7711
+
+The scores are one record, which is too little to judge a run by. Settings and prose have other
+names and sentences.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
+from typing import Final
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting
+from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.readers.reader import Reader
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text.clean import cleaned
+from stabdiag.readers.text.counters import counter_value, is_word, line_counters
+from stabdiag.readers.text.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
+from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.tokens import Field, line_fields
+from stabdiag.readers.words import spelled_number
+
+# The fewest scores, if no line says that they are the results of an evaluation, and the fewest
+# values of a result of episodes.
+_MIN_SCORES: Final = 2
+_MIN_OF_EPISODES: Final = 3
+_RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|result)")
+
+# Lists have the values of several epochs: 'acc': [0.61, 0.72
+_LIST: Final = lazy_pattern(
+    rb"[\[(][ \t\n]{0,8}(?:[-+]?[\d.]{1,30}|nan|inf)(?:,|[ \t]{1,8}[-+]?\d)"
+)
+
+_WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
+# The report of scikit-learn: rows of classes, the accuracy and the means below a heading. Older
+# versions print one mean.
+_REPORT: Final = lazy_pattern(
+    rb"(?m)^[ \t]{0,60}precision {1,8}recall {1,8}f1-score {1,8}support[ \t]{0,8}\n"
+    rb"(?:[^\n]{0,120}\n){1,200}?"
+    rb"(?:[ \t]{0,60}accuracy {1,60}(?P<accuracy>\d\.\d{1,4}) {1,12}\d{1,12}[ \t]{0,8}\n)?"
+    rb"(?:[ \t]{0,60}m(?:acro|icro) avg [^\n]{1,80}\n){0,2}"
+    rb"[ \t]{0,60}(?:weighted avg|avg / total) {1,12}(?P<precision>\d\.\d{1,4})"
+    rb" {1,12}(?P<recall>\d\.\d{1,4}) {1,12}(?P<f1>\d\.\d{1,4}) {1,12}\d{1,12}[ \t]{0,8}$"
+)
+
+# A score has decimals, unlike the number of its classes, or is not finite.
+_SCORE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|nan|inf)")
+
+
+def evaluated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream, Reader] | None:
+    """Return the stream of the only scores in a text as a JSON record, and its reader.
+
+    Return None if there are none that ``sniff`` recognizes.
+    """
+    data = stream.peek(MAX_SHORT + 1)
+    if len(data) > MAX_SHORT or b"\0" in data:
+        return None
+    record = _find_scores(cleaned(data))
+    if record is None:
+        return None
+    line = json.dumps(record).encode() + b"\n"
+    try:
+        reader = sniff(Stream(stream.name, BytesIO(line)))
+    except NoUsableRecord:
+        return None
+    stream.notes.append("only the scores of an evaluation are read")
+    return stream.rewritten(iter([line])), reader
+
+
+def _find_scores(data: bytes) -> Mapping[str, float | str] | None:
+    """Return the scores of the only evaluation of a text, or None."""
+    data = _REPORT.sub(_as_pairs, data)
+    if SENTENCE.search(data) or _LIST.search(data):
+        return None
+    lines = [line for line in data.split(b"\n") if _WORD.search(line)]
+    fields = [(line, [*_assigned(line)]) for line in lines]
+    named = [(line, item) for line, items in fields for item in items]
+    others = [line for line, items in fields if not items]
+    names = [item.name.lower() for _, item in named]
+    if len({*names}) < len(names) or len(others) > len(lines) - len(others):
+        return None
+    if any(is_setting(item.name) for _, item in named) or assign(names).has("lr"):
+        return None
+    scores = [(item.name, line[slice(*item.value)]) for line, item in named if _is_score(item.name)]
+    measured = [name for name, value in scores if _SCORE.fullmatch(value.lower())]
+    is_titled = any(map(_RESULTS.search, others)) or any(map(is_evaluation, measured))
+    is_titled |= any(map(is_a_reward, measured)) and len(named) >= _MIN_OF_EPISODES
+    if len(measured) < (1 if is_titled else _MIN_SCORES):
+        return None
+    record: dict[str, float | str] = {}
+    for word, counts in _counts(lines).items():
+        if len(counts) == 1 and assign([word]).has("step", "epoch"):
+            record[word] = counts.pop()
+    for name, value in scores:
+        number = spelled_number(value.decode())
+        if number is not None:
+            record[name] = number if number - number == 0 else str(number)
+    return record
+
+
+def _as_pairs(report: re.Match[bytes]) -> bytes:
+    """Return the means of a report as names and values."""
+    means = (b"weighted_%b" % name for name in (b"precision", b"recall", b"f1"))
+    pairs = [*zip(means, report.group("precision", "recall", "f1"), strict=True)]
+    accuracy = [(b"accuracy", report["accuracy"])] if report["accuracy"] else []
+    return b"\n".join(b"%b: %b" % pair for pair in [*accuracy, *pairs])
+
+
+def _assigned(line: bytes) -> Iterator[Field]:
+    """Yield the fields of a line with nothing but a sign or blanks before their values."""
+    for item in line_fields(line):
+        if ASSIGNS.fullmatch(line[item.at[1] : item.value[0]]):
+            yield item
+
+
+def _is_score(name: str) -> bool:
+    """Return True for the name of a score, a reward or the loss of an evaluation."""
+    is_known = score_direction(name) is not None or accuracy_role(name) is not None
+    return is_known or is_a_reward(name) or (is_a_loss(name) and is_evaluation(name))
+
+
+def _counts(lines: list[bytes]) -> dict[str, set[int]]:
+    """Return the counts of each counter that is a word."""
+    counts: dict[str, set[int]] = {}
+    for line in lines:
+        for word, at in line_counters(line).items():
+            if is_word(word):
+                counts.setdefault(word.decode(), set()).add(counter_value(line[slice(*at)]))
+    return counts

@@ -1,0 +1,75 @@
+"""The scores of one evaluation, without another record."""
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+REPORT = """               precision    recall  f1-score   support
+
+           a       0.91      0.95      0.93       210
+           b       0.88      0.79      0.83       102
+
+    accuracy                           0.90       312
+   macro avg       0.90      0.87      0.88       312
+weighted avg       0.90      0.90      0.90       312
+"""
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    def diagnose(text, name="scores.txt"):
+        path = tmp_path / name
+        path.write_text(text)
+        return stabdiag.diagnose(path).diagnosis
+
+    return diagnose
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Test results\naccuracy: 0.813\nf1: 0.772\n", "0.813"),
+        ("***** Eval results *****\n  tp = 210\n  fp = 30\n  mcc = 0.412\n", "0.412"),
+        ("INFO:__main__:***** Eval results *****\nINFO:__main__:  mcc = 0.0\n", "'mcc' was 0"),
+        ("{'eval_loss': 0.61, 'eval_accuracy': 0.81, 'eval_runtime': 3.2}\n", "0.61"),
+        ("{'accuracy': 0.813, 'f1': 0.772}\n", "0.772"),
+        ("Epoch 14: Acc 81.3, Precision 77.2, Recall 79.1\n", "81.3"),
+        ("MRR: 0.312\nHits@1: 0.221\nHits@10: 0.491\n", "0.312"),
+        ("[50]    valid_0's auc: 0.84    valid_1's auc: 0.81\n", "0.81"),
+        ("episode_reward_mean: 21.3\nepisode_len_mean: 44.0\nepisodes_total: 12\n", "21.3"),
+        ("Test accuracy: 81.3%, precision: 77.2%\n", "77.2"),
+        (REPORT, "0.9"),
+        (f"{REPORT}\nEpoch: 3, F1: 0.88 on test_set\n", "0.9"),
+    ],
+)
+def test_an_evaluation_is_too_little_to_judge(diagnosed, text, shown):
+    diagnosis = diagnosed(text)
+    assert diagnosis.slug == "insufficient-data"
+    assert shown in diagnosis.summary
+
+
+def test_a_json_object_of_scores_is_one_evaluation(diagnosed):
+    assert "0.772" in diagnosed('{"accuracy": 0.813, "f1": 0.772}\n', "scores.json").summary
+
+
+def test_a_reward_of_no_episode_is_not_finite(diagnosed):
+    text = "episode_reward_mean: .nan\nepisode_len_mean: .nan\nepisodes_total: 0\n"
+    assert "not finite" in diagnosed(text).summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "iou_threshold: 0.5\nprecision: 0.9\nrecall: 0.8\nlr: 0.1\n",
+        "precision: 16\nrecall: 1\n",
+        "batch_size: 32\naccuracy: 0.93\nf1: 0.91\n",
+        "We reach an accuracy of: 0.93 and a good F1: 0.91 here\n",
+        "Accuracy: 0.931\n",
+        "model a\naccuracy: 0.91\nf1: 0.90\nmodel b\naccuracy: 0.93\nf1: 0.92\n",
+        "name\nversion\nauthor\nlicense\naccuracy: 0.91\nf1: 0.90\n",
+    ],
+)
+def test_settings_prose_and_several_models_are_not(diagnosed, text):
+    with pytest.raises(LogError):
+        diagnosed(text)
