@@ -24,7 +24,8 @@ from typing import Final
 
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_setting
+from stabdiag.model.roles.names import is_evaluation, is_setting
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.pieces import Rows
@@ -33,9 +34,11 @@ from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, is_a_loss
 from stabdiag.readers.text.table import make_cell_piece
 from stabdiag.readers.unnamed import is_named_loss, may_be_losses, name_of_values
 
-# The search covers this many bytes. A shorter list may be a setting, such as weights of losses.
+# The search covers this many bytes. A shorter list may be a setting, such as weights of losses, if
+# no list of an evaluation or a score is as long.
 _MAX_BYTES: Final = 1 << 22
 _MIN_LIST: Final = 4
+_MIN_SHORT: Final = 2
 
 # A name and the characters between it and its list, such as = np.array( or ': [
 _NAME_BYTES: Final = 80
@@ -102,17 +105,26 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     fewest = _MIN_PAIRS if has_pairs else _MIN_LIST
     if b"[" not in data:
         data = _with_brackets(data, source)
+    short: dict[str, list[bytes]] = {}
+    own: dict[str, int] = {}
     begin = len(data) - len(data.lstrip())
     for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
         text = match[1] if match[2] else match[1].rpartition(b",")[0]
         values = _values(text)
-        if len(values) < fewest:
+        if len(values) < _MIN_SHORT:
             continue
-        name = _name(data, match.start())
+        name = _own_name(data, match.start())
+        if name is None:
+            name = _assumed_name(data, match.start())
+            if name is not None and len(values) <= own.get(name, 0):
+                continue  # the list of this name is printed above
+        else:
+            own[name] = len(values)
         if name is None and (match.start() <= begin or _grows(lists, values)):
             name = name_of_values(source)
         if name is not None:
-            lists[name] = values
+            (lists if len(values) >= fewest else short)[name] = values
+    lists = lists or _short_history(short)
     losses = [name for name, values in lists.items() if _are_losses(name, values)]
     longest = max((len(lists[name]) for name in losses), default=0)
     return {name: values for name, values in lists.items() if len(values) == longest}
@@ -124,6 +136,17 @@ def _with_brackets(data: bytes, source: str) -> bytes:
     if one is not None:
         return b"[%b]" % one[1].replace(b";", b",")
     return _NAMED_ROW.sub(lambda row: b"%b: [%b]" % (row[1], row[2].replace(b";", b",")), data)
+
+
+def _short_history(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
+    """Return the lists that are as long as one of a loss, if one of them is of an evaluation."""
+    loss = next((values for name, values in lists.items() if _are_losses(name, values)), [])
+    alike = {name: values for name, values in lists.items() if len(values) == len(loss)}
+    is_history = any(
+        not is_setting(name) and (is_evaluation(name) or score_direction(name) is not None)
+        for name in alike
+    )
+    return alike if is_history and len(alike) > 1 else {}
 
 
 def read_lists(stream: Stream, lists: Mapping[str, list[bytes]]) -> Columns:
@@ -140,12 +163,15 @@ def read_lists(stream: Stream, lists: Mapping[str, list[bytes]]) -> Columns:
     return replace(columns, events=(event,))
 
 
-def _name(data: bytes, begin: int) -> str | None:
-    """Return the name before a list, or "loss" if a loss is named above a list without a name."""
+def _own_name(data: bytes, begin: int) -> str | None:
+    """Return the name before a list, or None."""
+    match = _NAME.search(data[max(begin - _NAME_BYTES, 0) : begin])
+    return None if match is None else match[1].decode("ascii", "replace")
+
+
+def _assumed_name(data: bytes, begin: int) -> str | None:
+    """Return "loss" if a loss is named above a list without a name, or None."""
     before = data[max(begin - _NAME_BYTES, 0) : begin]
-    match = _NAME.search(before)
-    if match is not None:
-        return match[1].decode("ascii", "replace")
     alone = before.rpartition(b"\n")[2].strip() in (b"", b"[", b"array(", b"tensor(")
     is_below_a_loss = b"loss" in data[max(begin - _ABOVE_BYTES, 0) : begin].lower()
     return "loss" if alone and is_below_a_loss else None

@@ -238,7 +238,12 @@ def _uncounted_record(data: bytes, shapes: Shapes) -> TextEvidence | None:
     loss = loss_names(next(iter(shapes)))[0]
     lines = (line for _, line in lines_with_a_loss(data))
     line = next((line for line in lines if not (SENTENCE.search(line) or b" = " in line)), b"")
-    values = {item.name for item in line_fields(line)}
+    # The first number of a list is the value of the first epoch, not of a record.
+    values = {
+        item.name
+        for item in line_fields(line)
+        if not (line[: item.value[0]].endswith(b"[") and line[item.value[1] :].startswith(b","))
+    }
     if loss not in values or len(values) < MANY_VALUES:
         return None
     return TextEvidence(counter=None, loss=loss, lines=1, rising=1.0)
