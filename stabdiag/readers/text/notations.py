@@ -32,6 +32,7 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _dicts_of_losses(head),
         _timed_losses(head),
         _losses_of_splits(head),
+        _episodes(head),
     )
 
 
@@ -46,6 +47,21 @@ def _losses_of_splits(head: bytes) -> Iterator[Normalization]:
     """Yield the replacements for short names of the losses of two splits."""
     if b"oss" in head and all(_is_frequent(row.pattern, head) for row in _SHORT_SPLITS):
         yield from _SHORT_SPLITS
+
+
+# Ep 12 next to a reward counts episodes, not epochs.
+_EP: Final = rb"(?m)(?<![\w./-])[Ee][Pp]\.?(?=[ :#=]{1,3}\d{1,9}[^\n]{0,300}%b)"
+_REWARD: Final = rb"(?:[Rr]eward|[Rr]eturn|[Ss]core|_[rR])[\w]{0,12}[ :=]{1,3}-?\d"
+
+
+def _episodes(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names the episodes of a log with rewards."""
+    if (
+        b"poch" not in head
+        and (b"Ep" in head or b"ep" in head)
+        and _is_frequent(_EP % _REWARD, head)
+    ):
+        yield Normalization((), _EP % _REWARD, b"episode")
 
 
 # Decimal commas, as programs print them in most of Europe: loss: 0,482 and 2,31, not a time,
@@ -154,6 +170,7 @@ def _as_words(line: re.Match[bytes]) -> bytes:
 
 
 _MIN_ENCLOSED: Final = 2
+_MAX_PAIRS: Final = 40
 
 _SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|\.\d{1,30}|[nN]a[nN]|NAN|[iI]nf)"
 # Any other word in place of a value: None, N/A, ***.
@@ -166,6 +183,7 @@ _QUOTED_PAIR: Final = (
     rb"(?: ?[)\]]){1,2},?" % (_VALUE_NAME, _VALUE_NAME, _BARE_WORD)
 )
 _LOSS_PAIR: Final = rb"oss\w{0,20}['\"], {0,2}%b ?[)\]]" % _SCALAR
+_NAMED_PAIR: Final = rb"[(\[]u?['\"](%b)['\"], {0,2}%b ?[)\]]" % (_VALUE_NAME, _SCALAR)
 
 # loss -> 2.31, loss => 2.31, loss → 2.31; from 2.5 -> 2.31 has no name before it.
 _ARROW: Final = rb"([A-Za-z][)\]]?) ?(?:[-=]>|\xe2\x86\x92) ?(?=[\"']?%b)" % _BARE_WORD
@@ -195,7 +213,8 @@ _COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1
 
 def _enclosed_values(head: bytes) -> Iterator[Normalization]:
     """Yield the replacements that write a name, a colon and the value."""
-    if (b"', " in head or b'", ' in head) and _is_frequent(_LOSS_PAIR, head):
+    is_paired = b"', " in head or b'", ' in head
+    if is_paired and (_is_frequent(_LOSS_PAIR, head) or _has_score_pairs(head)):
         yield Normalization((), _QUOTED_PAIR, _as_named_value)
     if (b">" in head or b"\xe2\x86\x92" in head) and _is_frequent(_LOSS_ARROW, head):
         yield Normalization((), _ARROW, rb"\1: ")
@@ -204,6 +223,12 @@ def _enclosed_values(head: bytes) -> Iterator[Normalization]:
         _is_frequent(pattern, head) for pattern in (_LOSS_IN_BRACKETS, _COUNTER_IN_BRACKETS)
     ):
         yield Normalization((), _BRACKETS, _as_named_value)
+
+
+def _has_score_pairs(head: bytes) -> bool:
+    """Return True if several of the first pairs of a name and a value are scores."""
+    names = (pair[1].decode() for pair in islice(re.finditer(_NAMED_PAIR, head), _MAX_PAIRS))
+    return sum(score_direction(name) is not None for name in names) >= _MIN_ENCLOSED
 
 
 # loss.item()=2.31, as f"{loss.item()=}" prints it, and loss.detach().cpu().numpy(): 2.31

@@ -134,6 +134,22 @@ _EPISODE_AVERAGE: Final = (
     rb"(?<![\w./-])(?:[Aa]vg|AVG|[Aa]verage|[Mm]ean)\.?(?= {0,4}[:=] {0,12}%b|[ \t]{1,4}%b)"
     % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
+# avg_ep_r: 19.4, avg_l: 0.02, avg_q: 1.3: the letters of a reward and a loss, next to a value of
+# episodes or the exploration.
+_OF_EPISODES: Final = (
+    rb"(?<![\w./-])(?:(?:\w{1,8}_)?(?:[Ee]p|[Ee]pisode|[Gg]ame)_(?:[rR]|len|length|steps?)"
+    rb"|(?:avg|mean|max)_[qQ]|[Ee]ps|[Ee]psilon)(?=[ :=]{1,3}%b)" % NUMBER_PATTERN
+)
+_BY_LETTER: Final = tuple(
+    (
+        rb"(?<![\w./-])((?:(?:%b)_){1,2})%b(?=[ :=]{1,3}%b)" % (words, letter, NUMBER_PATTERN),
+        rb"\1" + name,
+    )
+    for words, letter, name in (
+        (rb"avg|mean|total|sum|max|min|moving|[Ee]p|[Ee]pisode|[Gg]ame", b"[rR]", b"reward"),
+        (rb"avg|mean|total|sum", b"[lL]", b"loss"),
+    )
+)
 _VALUE_ALONE: Final = rb"(?m)^[ \t]{0,8}(%b)[ \t]{0,8}$" % NUMBER_PATTERN
 
 
@@ -149,6 +165,7 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
         _abbreviated_splits,
         _named_pairs,
         _parts_of_detectors,
+        _rewards_by_letter,
         _named_totals,
         _losses_of_splits,
         _averages_of_episodes,
@@ -236,6 +253,13 @@ def _losses_of_splits(head: bytes) -> Iterator[Normalization]:
 def _averages_of_episodes(head: bytes) -> Iterator[Normalization]:
     if _is_frequent(_EPISODE, head) and _is_frequent(_EPISODE_AVERAGE, head):
         yield Normalization((), _EPISODE_AVERAGE, b"average_reward")
+
+
+def _rewards_by_letter(head: bytes) -> Iterator[Normalization]:
+    rewards, _ = _BY_LETTER[0]
+    if _is_frequent(_OF_EPISODES, head) and _is_frequent(rewards, head):
+        for pattern, name in _BY_LETTER:
+            yield Normalization((), pattern, name)
 
 
 def _is_frequent(pattern: bytes, head: bytes) -> bool:
