@@ -70,7 +70,7 @@ _QUALIFIERS: Final = frozenset(
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
         "step all overall total at clean other unnormalized batch raw ortho normalized ctc "
         "binary multiclass multilabel coco lvis voc pascal global foreground pseudo ema set "
-        "cosine dot euclidean manhattan history hist list curve"
+        "cosine dot euclidean manhattan history hist list curve pos neg positive negative"
     )
 )
 _MINIMAL_QUALIFIERS: Final = _QUALIFIERS - {"score", "mean", "at", "binary"}

@@ -91,7 +91,8 @@ _BY_PUNCTUATION: Final = tuple(
             rb"(?:(?<=[\s:|>+`*\"'-])\[ {0,8}(\d{1,12})\]\t"
             rb"|(?:\] |[A-Za-z]:|\b(?:INFO|DEBUG|[Tt]rain(?:ing)?) {1,4})\[ {0,8}(\d{1,12})\] "
             rb"|^\[ {0,8}(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}"
-            rb"| (?=(?:train|eval|val|test)[a-z]{0,10}(?:_\d)?(?:-|'s )[a-z])))(?=[A-Za-z_])",
+            rb"| (?=(?:[Tt]rain|[Ee]val|[Vv]al|[Tt]est)[a-z]{0,10}(?:_\d)?(?:-|'s )[a-z])))"
+            rb"(?=[A-Za-z_])",
             (LONE_COUNT, LONE_COUNT, LONE_COUNT),
             b"[",
         ),

@@ -11,7 +11,14 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.counter_evidence import MIN_COUNTS, heading_evidence, on_loss_lines
-from stabdiag.readers.text.counters import EPOCH, GAMES, LONE_COUNT, is_word, line_counters
+from stabdiag.readers.text.counters import (
+    EPOCH,
+    FIRST,
+    GAMES,
+    LONE_COUNT,
+    is_word,
+    line_counters,
+)
 from stabdiag.readers.text.examined_log import ExaminedLog
 from stabdiag.readers.text.excerpts import (
     MAX_SHORT,
@@ -29,8 +36,8 @@ from stabdiag.readers.text.measure_words import (
     SCORES,
     makes_a_record,
 )
-from stabdiag.readers.text.sample import Counts, Sample, TextEvidence
-from stabdiag.readers.text.tokens import line_fields
+from stabdiag.readers.text.sample import MANY_VALUES, Counts, Sample, TextEvidence
+from stabdiag.readers.text.tokens import line_fields, lines_with_a_loss
 from stabdiag.readers.text.uncounted import find_uncounted
 
 # A counter that restarts with each run, or goes back at a resume, still rises mostly.
@@ -38,6 +45,9 @@ _MOSTLY_RISING: Final = 0.9
 
 # A statement of source code.
 _RETURNED: Final = lazy_pattern(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
+
+# What differs on the lines of numbered records.
+_NUMBERS: Final = lazy_pattern(rb"[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan)")
 
 # The fewest lines of a log without a loss.
 _EVIDENT: Final = 10
@@ -152,10 +162,29 @@ def _evidence_of_scores(
                     )
                     fewest = MIN_COUNTS if is_short else _MIN_SCORE_VALUES
                     return replace(result, word=word) if result.lines >= fewest else None
+            numbered = _numbered_scores(log, sample)
+            if numbered is not None:
+                return replace(numbered, word=word)
             epochs = {EPOCH: log.heading_counts(sample)[EPOCH]}
             below = heading_evidence(epochs, sample.values, fewest=_MIN_SCORE_VALUES)
             if below is not None and below.lines >= _MIN_SCORE_VALUES and below.rising == 1:
                 return replace(below, word=word)
+    return None
+
+
+def _numbered_scores(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in scores behind a number that begins their lines and rises evenly.
+
+    The lines differ only in their numbers, unlike those of a list of models.
+    """
+    lines = [line for _, line in lines_with_a_loss(log.data, sample.word)]
+    forms = {_NUMBERS.sub(b"0", line.strip()) for line in lines}
+    for (counter, name), counts in sample.counters.items():
+        is_even = counter == FIRST and len(counts) >= _MIN_SCORE_VALUES and _is_one_rise(counts)
+        has_many = all(len(names) >= MANY_VALUES for names in sample.shapes)
+        is_full = has_many or _has_several_scores(sample) or _is_shared(sample, name, counts)
+        if is_even and is_full and len(counts) * len(forms) <= len(lines):
+            return TextEvidence(counter=FIRST, loss=name, lines=len(counts), rising=1.0)
     return None
 
 

@@ -348,3 +348,56 @@ def test_a_short_name_of_a_total(tmp_path, name, is_count):
     series = stabdiag.diagnose(path).history.series
     assert ("loss" in series) == (not is_count)
     assert is_count or series["loss"].values.tolist() == values
+
+
+def test_a_short_history_needs_a_list_of_an_evaluation(diagnosed):
+    history = "{'val_loss': [0.52, 0.41, 0.43], 'acc': [0.61, 0.7, 0.8], 'loss': [0.8, 0.5, 0.4]}\n"
+    for text in (history, history + "[0, 1, 2]\n[0.52, 0.41, 0.43]\n"):
+        report = diagnosed(text)
+        assert report.history.series["loss"].values.tolist() == [0.8, 0.5, 0.4]
+        assert report.history.series["eval_loss"].values.tolist() == [0.52, 0.41, 0.43]
+    with pytest.raises(LogError):
+        diagnosed("loss_weights: [1.0, 0.5, 0.25]\nanchors: [0.1, 0.2, 0.3]\n")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "[{n}] Train-accuracy=0.{n:02}\n[{n}] Validation-accuracy=0.1\n",
+        "({n}) training accuracy 0.{n:02}\n({n}) validation accuracy 0.1\n",
+        "{n}: OrderedDict([('f1', 0.{n:02}), ('precision', 0.2), ('recall', 0.1)])\n",
+        "epoch {n} [('accuracy', 0.{n:02}), ('auc', 0.2)]\n",
+    ],
+)
+def test_numbered_scores_are_read(diagnosed, form):
+    report = diagnosed("".join(form.format(n=n) for n in range(1, 9)))
+    assert report.diagnosis.slug != "partly-read"
+    assert any(0.08 in series.values for series in report.history.series.values())
+
+
+def test_a_numbered_list_of_models_is_no_log(diagnosed):
+    names = ["alpha", "beta", "gamma", "delta", "epsilon"]
+    with pytest.raises(LogError):
+        diagnosed(
+            "".join(f"{n}. {name} acc: 0.{n}1 f1: 0.{n}2\n" for n, name in enumerate(names, 1))
+        )
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "step {n} avg_r: {value}, avg_l: 0.02, avg_q: 0.1\n",
+        "Ep: {n} | Ep_r: {value} | w01\n",
+        "Ep {n} | score: {value} | eps: 0.9\n",
+    ],
+)
+def test_letters_of_rewards_are_read(diagnosed, form):
+    report = diagnosed(lines(form, FALLING))
+    assert report.history.series["reward"].values.tolist() == pytest.approx(FALLING)
+    assert report.history.series["reward"].steps.tolist() == [*range(1, 13)]
+    assert report.history.unit == "step"
+
+
+def test_the_recall_of_a_split_is_no_reward(diagnosed):
+    form = "epoch {n} loss: {value}, avg_p: 0.{n:02}, avg_r: 0.3, avg_f1: 0.3\n"
+    assert "reward" not in diagnosed(lines(form, FALLING)).history.series
