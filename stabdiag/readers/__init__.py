@@ -13,6 +13,7 @@ from stabdiag.readers.frames import plain_frames
 from stabdiag.readers.line_wraps import joined_lines
 from stabdiag.readers.listed import unlisted
 from stabdiag.readers.omissions import without_omissions
+from stabdiag.readers.python_dicts import with_json_lines
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.recorded_messages import with_recorded_messages
 from stabdiag.readers.registry import reader
@@ -148,7 +149,7 @@ def _detect_known(stream: Stream) -> Reader | None:
 def bare(stream: Stream) -> Stream:
     """Return a log as its program wrote it: unpacked, in UTF-8, and not wrapped."""
     plain = unlisted(without_omissions(unwrapped(decoded(unpacked(stream)))))
-    return joined_lines(plain_frames(plain))
+    return joined_lines(plain_frames(with_json_lines(plain)))
 
 
 def from_object(table: object) -> Columns:
