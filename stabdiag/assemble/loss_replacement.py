@@ -82,7 +82,7 @@ def with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns
         )
         reason = f"{name!r} has no value other than 0"
     elif np.isfinite(chosen.logged).all():
-        is_short = len(chosen.logged) < MIN_RECORDS
+        is_short = len(chosen.logged) < 2 * MIN_RECORDS
         counted = columns.load(names["step"]).present if "step" in names else np.True_
         losses = ((other, columns.load(other)) for other in others)
         candidates = (
@@ -141,10 +141,12 @@ def _has_values(loss: Column, min_count: float) -> bool:
 def _is_lost(loss: Column, *, of_few: bool) -> bool:
     """Return True if a loss was finite, went NaN or infinite once, and never recovered.
 
-    In a log ``of_few`` records, the last value decides.
+    In a log ``of_few`` records, a single value at the end is enough.
     """
     finite = np.isfinite(loss.logged)
-    if of_few:
-        return len(finite) > 0 and not finite[-1]
     last = int(np.count_nonzero(finite))
+    if of_few:
+        # One or two records do not show whether a loss was ever finite.
+        begins = last > 0 or len(finite) < MIN_RECORDS
+        return begins and last < len(finite) and bool(finite[:last].all())
     return last >= MIN_RECORDS and len(finite) - last >= MIN_RECORDS and bool(finite[:last].all())
