@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +11,12 @@ from stabdiag.assemble.named_columns import NamedColumns
 from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.assemble.renamed import joined
 from stabdiag.assemble.splits import only
+from stabdiag.errors import NoUsableRecord
 from stabdiag.model.arrays import Floats
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import names_measurements, normal
-from stabdiag.readers.columns import Column
+from stabdiag.model.roles.scores import score_direction
+from stabdiag.readers.columns import Column, Columns
 
 # The columns of a long table that have the values of its measurements.
 _MEASUREMENT_VALUES = ("value", "metric_value")
@@ -25,6 +27,9 @@ def with_measurements(named: NamedColumns) -> NamedColumns:
 
     ``step,metric,value`` with the metrics loss and accuracy becomes the columns ``loss`` and
     ``accuracy``. A table without a loss measurement is left unchanged.
+
+    Raises:
+        NoUsableRecord: if all measurements are scores.
     """
     columns, names = named.columns, named.names
     value = names.get("loss")
@@ -32,7 +37,8 @@ def with_measurements(named: NamedColumns) -> NamedColumns:
         return named
     if normal(value) not in _MEASUREMENT_VALUES:
         return _with_later_measurements(named, value)
-    candidates = (name for name in columns.names if names_measurements(name))
+    candidates = [name for name in columns.names if names_measurements(name)]
+    _refuse_scores(columns, candidates, value)
     name = next((name for name in candidates if "loss" in _roles(columns.load(name))), None)
     if name is None:
         return named
@@ -47,6 +53,18 @@ def with_measurements(named: NamedColumns) -> NamedColumns:
     others = {role: column for role, column in names.items() if column not in (value, name)}
     note = f"each record contains one measurement, named by {name!r}"
     return named.adding(made).take({**_roles(metric), **others}, note)
+
+
+def _refuse_scores(columns: Columns, candidates: Sequence[str], value: str) -> None:
+    """Raise an error if all values are scores by their names in another column."""
+    for name in candidates:
+        words = columns.load(name).words
+        has_loss = "loss" in _roles(columns.load(name)) if words else False
+        if not has_loss and any(score_direction(word) is not None for word in words):
+            raise NoUsableRecord(
+                f"{columns.source}: {value!r} has scores, which {name!r} names, and no losses; pass"
+                " the log of the training"
+            )
 
 
 def _with_later_measurements(named: NamedColumns, loss: str) -> NamedColumns:

@@ -37,7 +37,7 @@ class Direction(IntEnum):
 _HIGHER: Final = (
     r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pixel|class|combined|[am])?"
     r"acc(uracy)?\d*"
-    r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|rewardsaccurac(y|ies)"
+    r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|accnorm|rewardsaccurac(y|ies)"
     r"|topkacc(uracy)?\d*|prec(ision)?(at|top|thr)*\d+|precisionb?|prec"
     r"|recall(at|top|thr)*\d*b?|sensitivity|specificity"
     r"|f\d(score)?|m?fscore|fmeasure"

@@ -83,6 +83,14 @@ TOOLKITS: Final = (
         rb" %b(?: %%)?(?=[ \t\r]{0,8}$)" % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb"\1_\2: \3",
     ),
+    # scikit-learn prints the score of each fold, and the folds are no steps:
+    # [CV 4/5] END ..C=1; score: (train=0.98, test=0.967) total time=   0.0s
+    Normalization(
+        (b"[CV ", b" total time="),
+        rb"(?m)^\[CV \d{1,4}/\d{1,4}[^\n]{1,400}?;? score[:=] ?\(?(?:train=%b, )?(?:test=)?(%b)\)?"
+        rb" total time=[^\n]{0,40}$" % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"[CV] test_score: \1",
+    ),
     # Informer and the libraries built on it print the number of steps of an epoch:
     # Epoch: 3, Steps: 400 | Train Loss: 0.31 Vali Loss: 0.42 Test Loss: 0.45
     Normalization(
