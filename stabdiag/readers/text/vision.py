@@ -344,4 +344,21 @@ VISION: Final = (
         )
         for marker in (b"e+00 ", b"e-01 ", b" train nan ")
     ),
+    # The summary of COCO, of which the first two rows count:
+    # Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.634
+    *(
+        Normalization(
+            (b" | maxDets=",),
+            rb"(?m)^[ \t]{0,8}Average Precision  ?\(AP\) @\[ IoU=0\.50%b *\| area= *all \| maxDets="
+            rb" *\d{1,4} \] = (?=-?\d)" % threshold,
+            b"%b: " % name,
+        )
+        for threshold, name in ((b":0\\.95", b"test_mAP"), (b"", b"test_mAP50"))
+    ),
+    Normalization(
+        (b" | maxDets=",),
+        rb"(?m)^[ \t]{0,8}Average (?:Precision|Recall) {1,8}\(A[PR]\) @\[ IoU=[^\n]{1,60}\|"
+        rb" maxDets= *\d{1,4} \] = -?\d[^\n]{0,12}$",
+        b"",
+    ),
 )
