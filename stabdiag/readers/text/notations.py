@@ -30,6 +30,7 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _enclosed_values(head),
         _called_tensors(head),
         _dicts_of_losses(head),
+        _bars_in_brackets(head),
         _timed_losses(head),
         _losses_of_splits(head),
         _episodes(head),
@@ -285,6 +286,24 @@ def _loss_of(name: bytes, key: bytes) -> bytes:
     text = key.decode()
     keeps = b"loss" in key.lower() or score_direction(text) is not None or accuracy_role(text)
     return split + key if keeps else b"%b_%b" % (name, key.replace(b" ", b"_"))
+
+
+# Train[Cost|2.31 Acc|0.42] Test[Cost|2.40]: the words before the brackets are parts of the names.
+_BAR_PAIR: Final = rb"([A-Za-z]\w{0,20})\|(%b)[ ,;]{0,2}" % _SCALAR
+_BARS_IN_BRACKETS: Final = (
+    rb"(?<!\w)([A-Za-z]{2,12}) ?\[((?:[A-Za-z]\w{0,20}\|%b[ ,;]{0,2}){1,20})\]" % _SCALAR
+)
+
+
+def _bars_in_brackets(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names each value of brackets after the word before them."""
+    if b"|" in head and b"[" in head and _is_frequent(_BARS_IN_BRACKETS, head):
+        yield Normalization((), _BARS_IN_BRACKETS, _as_named_values)
+
+
+def _as_named_values(match: re.Match[bytes]) -> bytes:
+    pairs = re.findall(_BAR_PAIR, match[2])
+    return b", ".join(b"%b_%b: %b" % (match[1], *pair) for pair in pairs)
 
 
 # [02:43:23][#061370][4251ms][0.286][0.137], as DeepFaceLab prints the losses of both faces

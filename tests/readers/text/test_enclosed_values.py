@@ -112,3 +112,12 @@ def test_calls_in_source_code_are_no_names(tmp_path):
     )
     with pytest.raises(LogError):
         api.diagnose(path)
+
+
+def test_names_and_values_between_bars_in_brackets(tmp_path):
+    form = "Epoch {0} Train[Cost|{1} Acc|0.{0}] Test[Cost|{2} Acc|0.1]\n"
+    path = tmp_path / "run.log"
+    path.write_text("".join(form.format(n, 2.5 - n / 8, 2.75 - n / 8) for n in range(1, 9)))
+    series = api.read(path).series
+    assert series["loss"].values.tolist() == [2.5 - n / 8 for n in range(1, 9)]
+    assert series["eval_loss"].values.tolist() == [2.75 - n / 8 for n in range(1, 9)]
