@@ -29,6 +29,7 @@ from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.counters import counter_value, is_word, line_counters
 from stabdiag.readers.text.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.tokens import Field, line_fields
 from stabdiag.readers.words import spelled_number
 
@@ -38,11 +39,7 @@ _MIN_SCORES: Final = 2
 _MIN_OF_EPISODES: Final = 3
 _RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|result)")
 
-# Lists have the values of several epochs: 'acc': [0.61, 0.72
-_LIST: Final = lazy_pattern(
-    rb"[\[(][ \t\n]{0,8}(?:[-+]?[\d.]{1,30}|nan|inf)(?:,|[ \t]{1,8}[-+]?\d)"
-)
-
+_NEXT: Final = lazy_pattern(rb",|[ \t]{1,8}[-+]?\.?\d|[ \t]{0,8}$")
 _WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
 # The report of scikit-learn: rows of classes, the accuracy and the means below a heading. Older
 # versions print one mean.
@@ -67,7 +64,10 @@ def evaluated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
     data = stream.peek(MAX_SHORT + 1)
     if len(data) > MAX_SHORT or b"\0" in data:
         return None
-    record = _find_scores(cleaned(data))
+    text = cleaned(data)
+    # In a log, the best record repeats one above it; here, it may be the only one.
+    usual = normalize(text, tuple(find_normalizations(text)))
+    record = _find_scores(usual) or _find_scores(text)
     if record is None:
         return None
     line = json.dumps(record).encode() + b"\n"
@@ -82,12 +82,10 @@ def evaluated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
 def _find_scores(data: bytes) -> Mapping[str, float | str] | None:
     """Return the scores of the only evaluation of a text, or None."""
     data = _REPORT.sub(_as_pairs, data)
-    if SENTENCE.search(data) or _LIST.search(data):
-        return None
     lines = [line for line in data.split(b"\n") if _WORD.search(line)]
     fields = [(line, [*_assigned(line)]) for line in lines]
     named = [(line, item) for line, items in fields for item in items]
-    others = [line for line, items in fields if not items]
+    others = [line for line, items in fields if not items and not _begins_list(line)]
     names = [item.name.lower() for _, item in named]
     if len({*names}) < len(names) or len(others) > len(lines) - len(others):
         return None
@@ -95,7 +93,8 @@ def _find_scores(data: bytes) -> Mapping[str, float | str] | None:
         return None
     scores = [(item.name, line[slice(*item.value)]) for line, item in named if _is_score(item.name)]
     measured = [name for name, value in scores if _SCORE.fullmatch(value.lower())]
-    is_titled = any(map(_RESULTS.search, others)) or any(map(is_evaluation, measured))
+    is_titled = any(map(_RESULTS.search, others))
+    is_titled |= any(map(is_evaluation, measured)) and len(named) + len(others) > 1
     is_titled |= any(map(is_a_reward, measured)) and len(named) >= _MIN_OF_EPISODES
     if len(measured) < (1 if is_titled else _MIN_SCORES):
         return None
@@ -119,10 +118,20 @@ def _as_pairs(report: re.Match[bytes]) -> bytes:
 
 
 def _assigned(line: bytes) -> Iterator[Field]:
-    """Yield the fields of a line with nothing but a sign or blanks before their values."""
-    for item in line_fields(line):
-        if ASSIGNS.fullmatch(line[item.at[1] : item.value[0]]):
+    """Yield the fields of a line with nothing but a sign or blanks before their values.
+
+    A sentence about a score is no line with one, and the first value of a list is that of an epoch
+    or of a class.
+    """
+    for item in () if SENTENCE.search(line) else line_fields(line):
+        gap, rest = line[item.at[1] : item.value[0]], line[item.value[1] :]
+        if ASSIGNS.fullmatch(gap) and not (gap.endswith((b"[", b"(")) and _NEXT.match(rest)):
             yield item
+
+
+def _begins_list(line: bytes) -> bool:
+    """Return True if a line has a name and the values of several classes."""
+    return any(line[item.at[1] : item.value[0]].endswith(b"[") for item in line_fields(line))
 
 
 def _is_score(name: str) -> bool:

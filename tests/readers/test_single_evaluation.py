@@ -38,6 +38,10 @@ def diagnosed(tmp_path):
         ("MRR: 0.312\nHits@1: 0.221\nHits@10: 0.491\n", "0.312"),
         ("[50]    valid_0's auc: 0.84    valid_1's auc: 0.81\n", "0.81"),
         ("episode_reward_mean: 21.3\nepisode_len_mean: 44.0\nepisodes_total: 12\n", "21.3"),
+        (
+            "Early stopping, best iteration is:\n[50]\tvalid_0's auc: 0.84\tvalid_1's auc: 0.81\n",
+            "0.84",
+        ),
         ("Test accuracy: 81.3%, precision: 77.2%\n", "77.2"),
         (REPORT, "0.9"),
         (f"{REPORT}\nEpoch: 3, F1: 0.88 on test_set\n", "0.9"),
@@ -47,6 +51,53 @@ def test_an_evaluation_is_too_little_to_judge(diagnosed, text, shown):
     diagnosis = diagnosed(text)
     assert diagnosis.slug == "insufficient-data"
     assert shown in diagnosis.summary
+
+
+def coco(*values):
+    rows = (
+        f" Average {name} @[ IoU={threshold} | area={area} | maxDets={most} ] = {value:.3f}\n"
+        for (name, threshold, area, most), value in zip(
+            [
+                ("Precision  (AP)", "0.50:0.95", "   all", "100"),
+                ("Precision  (AP)", "0.50     ", "   all", "100"),
+                ("Precision  (AP)", "0.50:0.95", " small", "100"),
+                ("Recall     (AR)", "0.50:0.95", "   all", " 10"),
+            ],
+            values,
+            strict=True,
+        )
+    )
+    return "".join(rows)
+
+
+def test_the_summary_of_coco(diagnosed):
+    text = f"Accumulating evaluation results...\nDONE (t=0.03s).\n{coco(0.25, 0.5, 0.125, 0.75)}"
+    summary = diagnosed(text).summary
+    assert "'test_mAP' was 0.25" in summary
+    assert "'test_mAP50' 0.5" in summary
+
+
+def test_the_scores_of_classes_are_left_out(diagnosed):
+    text = "[EVAL]#image=500 acc=0.9125 IoU=0.725\n[EVAL]Category IoU: [0.97 0.82 0.91]\n"
+    summary = diagnosed(text).summary
+    assert "0.9125" in summary
+    assert "0.725" in summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "|Task|Metric|Value|   |Stderr|\n|---|---|---|---|---|\n"
+        "|a|acc|0.41|±|0.03|\n|b|acc_norm|0.36|±|0.02|\n|c|acc|0.52|±|0.04|\n",
+        "".join(
+            f"[CV {n}/5] END ...C={n}, kernel='rbf'; score: (test=0.9{n}) total time=   0.0s\n"
+            for n in range(1, 6)
+        ),
+    ],
+)
+def test_scores_of_tasks_and_folds_are_no_log(diagnosed, text):
+    with pytest.raises(LogError):
+        diagnosed(text)
 
 
 def test_a_json_object_of_scores_is_one_evaluation(diagnosed):
