@@ -1,4 +1,4 @@
-"""The scores of a single evaluation, in a text without another record.
+"""The scores and losses of a single evaluation, in a text without another record.
 
 ::
 
@@ -6,8 +6,8 @@
       accuracy = 0.8123
       f1 = 0.7711
 
-The scores are one record, which is too little to judge a run by. Settings and prose have other
-names and sentences.
+They are one record, which is too little to judge a run by. Settings and prose have other names and
+sentences, and a loss alone may be a setting.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ _MIN_OF_EPISODES: Final = 3
 _RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|result)")
 
 _NEXT: Final = lazy_pattern(rb",|[ \t]{1,8}[-+]?\.?\d|[ \t]{0,8}$")
+# A statement of source code.
+_STATEMENT: Final = lazy_pattern(
+    rb"[ \t]{0,40}(?:for|while|if|elif|else|def|class|import|from|return|print|with)\b"
+)
 _WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
 # The report of scikit-learn: rows of classes, the accuracy and the means below a heading. Older
 # versions print one mean.
@@ -53,7 +57,8 @@ _REPORT: Final = lazy_pattern(
 )
 
 # A score has decimals, unlike the number of its classes, or is not finite.
-_SCORE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|nan|inf)")
+_SCORE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
+_LONG: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{3,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
 
 
 def evaluated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream, Reader] | None:
@@ -89,10 +94,16 @@ def _find_scores(data: bytes) -> Mapping[str, float | str] | None:
     names = [item.name.lower() for _, item in named]
     if len({*names}) < len(names) or len(others) > len(lines) - len(others):
         return None
+    if any(map(_STATEMENT.match, lines)):
+        return None
     if any(is_setting(item.name) for _, item in named) or assign(names).has("lr"):
         return None
-    scores = [(item.name, line[slice(*item.value)]) for line, item in named if _is_score(item.name)]
-    measured = [name for name, value in scores if _SCORE.fullmatch(value.lower())]
+    values = [(item.name, line[slice(*item.value)]) for line, item in named]
+    scores = [(name, value) for name, value in values if _is_score(name) or _is_loss_or_norm(name)]
+    # A single loss may be a setting, stop_loss: 0.02.
+    trained = [name for name, value in scores if not _is_score(name) and _LONG.fullmatch(value)]
+    measured = [name for name, value in scores if _is_score(name) and _SCORE.fullmatch(value)]
+    measured += trained if measured or not all(map(is_a_loss, trained)) else []
     is_titled = any(map(_RESULTS.search, others))
     is_titled |= any(map(is_evaluation, measured)) and len(named) + len(others) > 1
     is_titled |= any(map(is_a_reward, measured)) and len(named) >= _MIN_OF_EPISODES
@@ -138,6 +149,11 @@ def _is_score(name: str) -> bool:
     """Return True for the name of a score, a reward or the loss of an evaluation."""
     is_known = score_direction(name) is not None or accuracy_role(name) is not None
     return is_known or is_a_reward(name) or (is_a_loss(name) and is_evaluation(name))
+
+
+def _is_loss_or_norm(name: str) -> bool:
+    """Return True for the name of a loss or of a gradient norm of the training."""
+    return is_a_loss(name) or assign([name]).has("grad_norm")
 
 
 def _counts(lines: list[bytes]) -> dict[str, set[int]]:

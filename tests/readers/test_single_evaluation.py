@@ -110,8 +110,24 @@ def test_a_reward_of_no_episode_is_not_finite(diagnosed):
 
 
 @pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Val Loss: 0.125\nVal Acc: 0.5\n", "0.125"),
+        ("loss: 0.125\naccuracy: 0.5\n", "0.125"),
+        ("train/total_loss: 2.0535,\nval/total_loss: 2.3923,\nval/bleu4: 0.163,\n", "2.054"),
+        ("replay size: 30000\naverage Q-learning loss: 0.0158\nreward: 0.87\n", "0.0158"),
+        ("average_loss: 7.31e+09\naverage_return: 1.5\nmax_return: 1.5\nepochs: 15\n", "7.31e+09"),
+    ],
+)
+def test_the_loss_next_to_scores_is_read(diagnosed, text, shown):
+    assert shown in diagnosed(text).summary
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "stop_loss: 0.025\ntake_profit: 0.050\nfee: 0.001\nminimum_loss: 0.001\n",
+        "for epoch in epochs:\n    accuracy = 0.5\n    f1 = 0.75\n",
         "iou_threshold: 0.5\nprecision: 0.9\nrecall: 0.8\nlr: 0.1\n",
         "precision: 16\nrecall: 1\n",
         "batch_size: 32\naccuracy: 0.93\nf1: 0.91\n",

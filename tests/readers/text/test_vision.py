@@ -102,8 +102,8 @@ def test_a_summary_of_two_sets_is_a_record(read, text):
 @pytest.mark.parametrize(
     "text",
     [
-        "Val Loss: 0.125\nVal Acc: 0.5\n",
-        "loss: 0.125\naccuracy: 0.5\n",
+        "Val Loss: 0.125\n",
+        "loss: 0.125\n",
         "Train Loss: 0.125\nVal Loss: 12.5\nfor 3 in range 4\n",
         "train_loss_weight: 0.125\nval_loss_weight: 0.5\n",
     ],
