@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from typing import Final
 
-from stabdiag.errors import NoUsableRecord
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting
@@ -61,10 +60,12 @@ _SCORE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|(
 _LONG: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{3,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
 
 
-def evaluated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream, Reader] | None:
+def evaluated(
+    stream: Stream, detect: Callable[[Stream], Reader | None]
+) -> tuple[Stream, Reader] | None:
     """Return the stream of the only scores in a text as a JSON record, and its reader.
 
-    Return None if there are none that ``sniff`` recognizes.
+    Return None if there are none that ``detect`` recognizes.
     """
     data = stream.peek(MAX_SHORT + 1)
     if len(data) > MAX_SHORT or b"\0" in data:
@@ -76,9 +77,8 @@ def evaluated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
     if record is None:
         return None
     line = json.dumps(record).encode() + b"\n"
-    try:
-        reader = sniff(Stream(stream.name, BytesIO(line)))
-    except NoUsableRecord:
+    reader = detect(Stream(stream.name, BytesIO(line)))
+    if reader is None:
         return None
     stream.notes.append("only the scores of an evaluation are read")
     return stream.rewritten(iter([line])), reader

@@ -65,9 +65,7 @@ _INTEGER_CELL: Final = lazy_pattern(r"\d{1,12}(?:\.0)?")
 # 30:, 30) or [30], below the name of a counter.
 _MARKED_COUNT: Final = lazy_pattern(r"[\[(]?(\d{1,12})[\]):.]{1,2}")
 # The start of a row, which most other lines of a log lack.
-_NUMBERED_ROW: Final = lazy_pattern(
-    rb"[ \t]{0,200}[-+\[(]?(?:[.\d]|nan|NaN|NAN|inf|Inf)"
-)
+_NUMBERED_ROW: Final = lazy_pattern(rb"[ \t]{0,200}[-+\[(]?(?:[.\d]|nan|NaN|NAN|inf|Inf)")
 _PRINTED_NUMBER: Final = lazy_pattern(
     r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE
 )
