@@ -25,7 +25,7 @@ from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
-from stabdiag.readers.text.counters import counter_value, is_word, line_counters
+from stabdiag.readers.text.counters import LONE_COUNT, counter_value, is_word, line_counters
 from stabdiag.readers.text.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.standard_names import find_normalizations, normalize
@@ -106,6 +106,7 @@ def _find_scores(data: bytes) -> Mapping[str, float | str] | None:
     measured += trained if measured or not all(map(is_a_loss, trained)) else []
     is_titled = any(map(_RESULTS.search, others))
     is_titled |= any(map(is_evaluation, measured)) and len(named) + len(others) > 1
+    is_titled |= any(LONE_COUNT in line_counters(line) for line in lines)
     is_titled |= any(map(is_a_reward, measured)) and len(named) >= _MIN_OF_EPISODES
     if len(measured) < (1 if is_titled else _MIN_SCORES):
         return None

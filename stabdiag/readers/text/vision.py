@@ -349,8 +349,8 @@ VISION: Final = (
     *(
         Normalization(
             (b" | maxDets=",),
-            rb"(?m)^[ \t]{0,8}Average Precision  ?\(AP\) @\[ IoU=0\.50%b {0,8}\| area= {0,8}all \| maxDets="
-            rb" {0,8}\d{1,4} \] = (?=-?\d)" % threshold,
+            rb"(?m)^[ \t]{0,8}Average Precision  ?\(AP\) @\[ IoU=0\.50%b {0,8}\| area= {0,8}all \|"
+            rb" maxDets= {0,8}\d{1,4} \] = (?=-?\d)" % threshold,
             b"%b: " % name,
         )
         for threshold, name in ((b":0\\.95", b"test_mAP"), (b"", b"test_mAP50"))
