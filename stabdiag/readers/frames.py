@@ -28,7 +28,7 @@ from stabdiag.readers.source import Stream
 
 # A longer text is not printed by pandas, which leaves out rows. The head is searched for a table.
 _MAX_FRAME_BYTES: Final = 1 << 20
-_HEAD_BYTES: Final = 1 << 16
+_FRAME_HEAD: Final = 1 << 16
 
 # What a plain table lacks: a header that goes on below, a line with the name of the index, and the
 # line below a single column.
@@ -36,13 +36,13 @@ _CONTINUED: Final = b" \\\n"
 _INDEX_NAME: Final = lazy_pattern(
     rb"(?m)^[ \t]{1,400}[A-Za-z][^\n]{0,2000}\n[A-Za-z_][\w./-]{0,60}[ \t]{0,400}\n\S{1,60}[ \t]"
 )
-_COLUMN_NAME: Final = lazy_pattern(
+_NAME_BELOW: Final = lazy_pattern(
     rb"Name: ([^\n,]{1,80}), (?:Length: \d{1,12}, )?dtype: [\w\[\]]{1,20}[ \t]*"
 )
 _DTYPE: Final = b"dtype: "
 
-_NAME: Final = lazy_pattern(rb"[^\W\d][^\s=:]{0,80}")
-_NUMBER_CELL: Final = lazy_pattern(
+_FRAME_NAME: Final = lazy_pattern(rb"[^\W\d][^\s=:]{0,80}")
+_FRAME_VALUE: Final = lazy_pattern(
     rb"[-+]?(?:\d{1,20}(?:\.\d{0,20})?(?:e[-+]?\d{1,4})?|inf)|NaN|\.{2,3}"
 )
 _ROW_NUMBER: Final = lazy_pattern(rb"\d{1,12}|\.{2,3}")
@@ -64,7 +64,7 @@ class _Part:
 
 def plain_frames(stream: Stream) -> Stream:
     """Return the stream with plain tables in place of those of pandas, or the stream itself."""
-    head = stream.peek(_HEAD_BYTES)
+    head = stream.peek(_FRAME_HEAD)
     if b"\0" in head or not _has_marks(head):
         return stream
     data = stream.peek(_MAX_FRAME_BYTES)
@@ -107,15 +107,15 @@ def _part(lines: Sequence[bytes], at: int) -> _Part | None:
     names = lines[at].split()
     is_continued = names[-1:] == [b"\\"]
     names = names[:-1] if is_continued else names
-    if not names or not all(map(_NAME.fullmatch, names)):
+    if not names or not all(map(_FRAME_NAME.fullmatch, names)):
         return None
     below = lines[at + 1].split() if at + 1 < len(lines) else []
-    index = below[0] if len(below) == 1 and _NAME.fullmatch(below[0]) else b""
+    index = below[0] if len(below) == 1 and _FRAME_NAME.fullmatch(below[0]) else b""
     begin = at + 2 if index else at + 1
     rows: list[list[bytes]] = []
     for line in lines[begin:]:
         cells = line.split()
-        if len(cells) != len(names) + 1 or not _NUMBER_CELL.fullmatch(cells[-1]):
+        if len(cells) != len(names) + 1 or not _FRAME_VALUE.fullmatch(cells[-1]):
             break
         rows.append(cells)
     if not rows:
@@ -163,7 +163,7 @@ def _with_named_columns(lines: list[bytes]) -> list[bytes]:
         return lines
     result: list[bytes] = []
     for line in lines:
-        name = _COLUMN_NAME.fullmatch(line)
+        name = _NAME_BELOW.fullmatch(line)
         begin = len(result)
         while begin and _is_entry(result[begin - 1]):
             begin -= 1
@@ -173,7 +173,7 @@ def _with_named_columns(lines: list[bytes]) -> list[bytes]:
             continue
         if all(_ROW_NUMBER.fullmatch(row[0]) for row in rows):
             above = result[begin - 1].split() if begin else []
-            is_named = len(above) == 1 and _NAME.fullmatch(above[0]) is not None
+            is_named = len(above) == 1 and _FRAME_NAME.fullmatch(above[0]) is not None
             index = above[0] if is_named else b""
             begin -= is_named
             result[begin:] = _aligned([[index, name[1].strip().replace(b" ", b"_")], *rows])
@@ -185,4 +185,4 @@ def _with_named_columns(lines: list[bytes]) -> list[bytes]:
 def _is_entry(line: bytes) -> bool:
     """Return True for a line of a single column: its index, or a name, and a value."""
     cells = line.split()
-    return len(cells) == _COLUMN_CELLS and _NUMBER_CELL.fullmatch(cells[1]) is not None
+    return len(cells) == _COLUMN_CELLS and _FRAME_VALUE.fullmatch(cells[1]) is not None

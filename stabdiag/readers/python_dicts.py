@@ -24,12 +24,14 @@ from stabdiag.readers.source import Stream
 
 # A longer text is read as it is. A dict is searched for in the head.
 _MAX_DICT_BYTES: Final = 1 << 22
-_HEAD_BYTES: Final = 1 << 16
+_DICT_HEAD: Final = 1 << 16
 
 # A dict begins a line, and has others in it.
 _BEGIN: Final = lazy_pattern(r"(?m)^[ \t]{0,8}(?=\{['\"])")
 _NESTED: Final = lazy_pattern(rb"['\"]: \{['\"]")
-_TOKEN: Final = lazy_pattern(r"'(?:[^'\\\n]|\\.){0,4000}'|\"(?:[^\"\\\n]|\\.){0,4000}\"|[{}]")
+_DICT_TOKEN: Final = lazy_pattern(
+    r"'(?:[^'\\\n]|\\.){0,4000}'?|\"(?:[^\"\\\n]|\\.){0,4000}\"?|[{}]"
+)
 
 # Nearly all of the text is dicts: the settings of a run are printed above its log.
 _MIN_DICTS: Final = 0.8
@@ -53,7 +55,7 @@ _NO_LITERALS: Final = (
 
 def with_json_lines(stream: Stream) -> Stream:
     """Return the stream with nested Python dicts as JSON lines, or the stream itself."""
-    head = stream.peek(_HEAD_BYTES)
+    head = stream.peek(_DICT_HEAD)
     if b"\0" in head or b"{'" not in head or _NESTED.search(head) is None:
         return stream
     data = stream.peek(_MAX_DICT_BYTES)
@@ -87,7 +89,7 @@ def _dicts(text: str) -> Iterator[tuple[int, int]]:
     end = 0
     while (match := _BEGIN.search(text, end)) is not None:
         begin, depth = match.end(), 0
-        for token in _TOKEN.finditer(text, begin):
+        for token in _DICT_TOKEN.finditer(text, begin):
             depth += {"{": 1, "}": -1}.get(token[0], 0)
             if depth == 0:
                 end = token.end()

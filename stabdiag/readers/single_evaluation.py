@@ -34,16 +34,16 @@ from stabdiag.readers.words import spelled_number
 
 # The fewest scores, if no line says that they are the results of an evaluation, and the fewest
 # values of a result of episodes.
-_MIN_SCORES: Final = 2
+_MIN_MEASURED: Final = 2
 _MIN_OF_EPISODES: Final = 3
-_RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|result)")
+_TITLE_OF_RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|result)")
 
 _NEXT: Final = lazy_pattern(rb",|[ \t]{1,8}[-+]?\.?\d|[ \t]{0,8}$")
 # A statement of source code.
-_STATEMENT: Final = lazy_pattern(
+_CODE_LINE: Final = lazy_pattern(
     rb"[ \t]{0,40}(?:for|while|if|elif|else|def|class|import|from|return|print|with)\b"
 )
-_WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
+_ANY_WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
 # The report of scikit-learn: rows of classes, the accuracy and the means below a heading. Older
 # versions print one mean.
 _REPORT: Final = lazy_pattern(
@@ -56,8 +56,8 @@ _REPORT: Final = lazy_pattern(
 )
 
 # A score has decimals, unlike the number of its classes, or is not finite.
-_SCORE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
-_LONG: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{3,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
+_SCORE_VALUE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
+_LONG_LOSS: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{3,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
 
 
 def evaluated(
@@ -87,28 +87,30 @@ def evaluated(
 def _find_scores(data: bytes) -> Mapping[str, float | str] | None:
     """Return the scores of the only evaluation of a text, or None."""
     data = _REPORT.sub(_as_pairs, data)
-    lines = [line for line in data.split(b"\n") if _WORD.search(line)]
+    lines = [line for line in data.split(b"\n") if _ANY_WORD.search(line)]
     fields = [(line, [*_assigned(line)]) for line in lines]
     named = [(line, item) for line, items in fields for item in items]
     others = [line for line, items in fields if not items and not _begins_list(line)]
     names = [item.name.lower() for _, item in named]
     if len({*names}) < len(names) or len(others) > len(lines) - len(others):
         return None
-    if any(map(_STATEMENT.match, lines)):
+    if any(map(_CODE_LINE.match, lines)):
         return None
     if any(is_setting(item.name) for _, item in named) or assign(names).has("lr"):
         return None
     values = [(item.name, line[slice(*item.value)]) for line, item in named]
     scores = [(name, value) for name, value in values if _is_score(name) or _is_loss_or_norm(name)]
     # A single loss may be a setting, stop_loss: 0.02.
-    trained = [name for name, value in scores if not _is_score(name) and _LONG.fullmatch(value)]
-    measured = [name for name, value in scores if _is_score(name) and _SCORE.fullmatch(value)]
+    trained = [
+        name for name, value in scores if not _is_score(name) and _LONG_LOSS.fullmatch(value)
+    ]
+    measured = [name for name, value in scores if _is_score(name) and _SCORE_VALUE.fullmatch(value)]
     measured += trained if measured or not all(map(is_a_loss, trained)) else []
-    is_titled = any(map(_RESULTS.search, others))
+    is_titled = any(map(_TITLE_OF_RESULTS.search, others))
     is_titled |= any(map(is_evaluation, measured)) and len(named) + len(others) > 1
     is_titled |= any(LONE_COUNT in line_counters(line) for line in lines)
     is_titled |= any(map(is_a_reward, measured)) and len(named) >= _MIN_OF_EPISODES
-    if len(measured) < (1 if is_titled else _MIN_SCORES):
+    if len(measured) < (1 if is_titled else _MIN_MEASURED):
         return None
     record: dict[str, float | str] = {}
     for word, counts in _counts(lines).items():

@@ -47,7 +47,7 @@ _MOSTLY_RISING: Final = 0.9
 _RETURNED: Final = lazy_pattern(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
 
 # What differs on the lines of numbered records.
-_NUMBERS: Final = lazy_pattern(rb"[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan)")
+_VARYING_NUMBERS: Final = lazy_pattern(rb"[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan)")
 
 # The fewest lines of a log without a loss.
 _EVIDENT: Final = 10
@@ -178,7 +178,7 @@ def _numbered_scores(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
     The lines differ only in their numbers, unlike those of a list of models.
     """
     lines = [line for _, line in lines_with_a_loss(log.data, sample.word)]
-    forms = {_NUMBERS.sub(b"0", line.strip()) for line in lines}
+    forms = {_VARYING_NUMBERS.sub(b"0", line.strip()) for line in lines}
     for (counter, name), counts in sample.counters.items():
         is_even = counter == FIRST and len(counts) >= _MIN_SCORE_VALUES and _is_one_rise(counts)
         has_many = all(len(names) >= MANY_VALUES for names in sample.shapes)

@@ -171,7 +171,7 @@ def _as_words(line: re.Match[bytes]) -> bytes:
 
 
 _MIN_ENCLOSED: Final = 2
-_MAX_PAIRS: Final = 40
+_PAIRS_EXAMINED: Final = 40
 
 _SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|\.\d{1,30}|[nN]a[nN]|NAN|[iI]nf)"
 # Any other word in place of a value: None, N/A, ***.
@@ -184,7 +184,7 @@ _QUOTED_PAIR: Final = (
     rb"(?: ?[)\]]){1,2},?" % (_VALUE_NAME, _VALUE_NAME, _BARE_WORD)
 )
 _LOSS_PAIR: Final = rb"oss\w{0,20}['\"], {0,2}%b ?[)\]]" % _SCALAR
-_NAMED_PAIR: Final = rb"[(\[]u?['\"](%b)['\"], {0,2}%b ?[)\]]" % (_VALUE_NAME, _SCALAR)
+_PAIR_WITH_NUMBER: Final = rb"[(\[]u?['\"](%b)['\"], {0,2}%b ?[)\]]" % (_VALUE_NAME, _SCALAR)
 
 # loss -> 2.31, loss => 2.31, loss → 2.31; from 2.5 -> 2.31 has no name before it.
 _ARROW: Final = rb"([A-Za-z][)\]]?) ?(?:[-=]>|\xe2\x86\x92) ?(?=[\"']?%b)" % _BARE_WORD
@@ -228,7 +228,9 @@ def _enclosed_values(head: bytes) -> Iterator[Normalization]:
 
 def _has_score_pairs(head: bytes) -> bool:
     """Return True if several of the first pairs of a name and a value are scores."""
-    names = (pair[1].decode() for pair in islice(re.finditer(_NAMED_PAIR, head), _MAX_PAIRS))
+    names = (
+        pair[1].decode() for pair in islice(re.finditer(_PAIR_WITH_NUMBER, head), _PAIRS_EXAMINED)
+    )
     return sum(score_direction(name) is not None for name in names) >= _MIN_ENCLOSED
 
 

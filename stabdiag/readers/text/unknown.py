@@ -136,7 +136,7 @@ _EPISODE_AVERAGE: Final = (
 )
 # avg_ep_r: 19.4, avg_l: 0.02, avg_q: 1.3: the letters of a reward and a loss, next to a value of
 # episodes or the exploration.
-_OF_EPISODES: Final = (
+_EPISODE_VALUE: Final = (
     rb"(?<![\w./-])(?:(?:\w{1,8}_)?(?:[Ee]p|[Ee]pisode|[Gg]ame)_(?:[rR]|len|length|steps?)"
     rb"|(?:avg|mean|max)_[qQ]|[Ee]ps|[Ee]psilon)(?=[ :=]{1,3}%b)" % NUMBER_PATTERN
 )
@@ -257,7 +257,7 @@ def _averages_of_episodes(head: bytes) -> Iterator[Normalization]:
 
 def _rewards_by_letter(head: bytes) -> Iterator[Normalization]:
     rewards, _ = _BY_LETTER[0]
-    if _is_frequent(_OF_EPISODES, head) and _is_frequent(rewards, head):
+    if _is_frequent(_EPISODE_VALUE, head) and _is_frequent(rewards, head):
         for pattern, name in _BY_LETTER:
             yield Normalization((), pattern, name)
 
