@@ -285,14 +285,22 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
             row[0] = count[1]
     if len(row) != len(table.heading):
         return None
-    losses = [
-        cell
-        for name, cell in zip(table.names, row, strict=True)
-        if _is_measure(name, barred=table.barred)
-    ]
+    are_losses = [_is_measure(name, barred=table.barred) for name in table.names]
+    losses = [cell for cell, is_loss in zip(row, are_losses, strict=True) if is_loss]
     if not any(cell is not None and _PRINTED_NUMBER.fullmatch(cell) for cell in losses):
-        return None
+        others = [cell for cell, is_loss in zip(row, are_losses, strict=True) if not is_loss]
+        if not any(losses) or not _continues(table.rows, row[0], others):
+            return None
     return [None if cell is None else cell.encode() for cell in row]
+
+
+def _continues(rows: Sequence[Cells], count: str | None, others: Sequence[str | None]) -> bool:
+    """Return True if a row with a word for its loss counts on, and its other cells are numbers."""
+    above = rows[-1][0] if len(rows) >= _MIN_PRINTED_ROWS else None
+    if above is None or count is None or not (above.isdigit() and count.isdigit()):
+        return False
+    is_next = int(count) > int(above)
+    return is_next and all(cell is None or any(map(str.isdigit, cell)) for cell in others)
 
 
 def _plain(cell: re.Match[str]) -> str:

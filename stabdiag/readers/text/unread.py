@@ -201,10 +201,11 @@ class UnreadLines:
                 self._width = header_width(line.decode("utf-8", "replace")) or self._width
                 if self._has_word_as_loss(line):
                     self._count(number, line, is_alike=True)
-            is_candidate = is_unread and begin not in read and b"oss" not in line.lower()
+            is_read = begin in used or begin in read
+            is_candidate = is_read or (is_unread and b"oss" not in line.lower())
             if is_candidate and examined < _MAX_EXAMINED_UNREAD:
                 examined += 1
-                self._take_without_loss(line[:_MAX_UNREAD_LINE], number)
+                self._take_without_loss(line[:_MAX_UNREAD_LINE], number, is_read=is_read)
             begin = after
             number += 1
 
@@ -263,9 +264,12 @@ class UnreadLines:
             self._compare_words()
         return other_words(line) in self._words
 
-    def _take_without_loss(self, line: bytes, number: int) -> None:
-        """Count a line with all words of a record but the loss, or with another value in it."""
-        if self._has_words(line) or self._has_other_value(line):
+    def _take_without_loss(self, line: bytes, number: int, *, is_read: bool) -> None:
+        """Count a line with all words of a record but the loss, or with another value in it.
+
+        Of a line with several values, the others may have been read.
+        """
+        if (not is_read and self._has_words(line)) or self._has_other_value(line):
             self._count(number, line, is_alike=True)
 
     def _has_other_value(self, line: bytes) -> bool:

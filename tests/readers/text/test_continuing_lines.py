@@ -114,3 +114,21 @@ def test_another_value_in_the_place_of_a_number_is_not_ignored(put, word):
     values = [*(-1.0 / (n + 1) for n in range(30)), word]
     lines = [line.format(10 * n, 10 * n + 9, value) for n, value in enumerate(values)]
     assert stabdiag.diagnose(put("\n".join(lines))).diagnosis.severity == "warning"
+
+
+@pytest.mark.parametrize("word", ["boom", "?", "lost it"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch {}: train_loss = {}, val_loss = 1.2",
+        "[{}]\ttrain-logloss:{}\tval-logloss:1.3",
+        "│ {:4} │ {:>8} │ 1e-4 │",
+    ],
+)
+def test_a_word_for_one_of_several_values_is_not_ignored(put, line, word):
+    table = line.startswith("│")
+    head = ["│ epoch │ loss │ lr │"] if table else []
+    values = [*(round(2 - n / 50, 3) for n in range(30)), *[word] * 10]
+    lines = [line.format(n, value) for n, value in enumerate(values)]
+    report = stabdiag.diagnose(put("\n".join([*head, *lines])))
+    assert report.diagnosis.severity in ("warning", "error")
