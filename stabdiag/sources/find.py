@@ -34,6 +34,7 @@ from stabdiag.sources.unopened import (
     VIRTUAL_ENVIRONMENT,
     hides_logs,
     is_closed_archive,
+    is_closed_history,
     is_hidden_log,
     is_incomplete_download,
     looks_like_log,
@@ -112,6 +113,10 @@ class _FolderWalk:
             return []
         if any(file.path == VIRTUAL_ENVIRONMENT for file in files):
             return []
+        closed = [file.path for file in files if is_closed_history(file.path)]
+        # Next to a log, they are usually its values in another format.
+        if closed and not any(looks_like_log(file.path) for file in files):
+            self.skipped.skip(UnreadReason.CLOSED_HISTORY, f"{folder}/{closed[0]}", len(closed))
         metrics = self._metric_files(folder, files, folders)
         if metrics:
             logs, sidecars = tuple(metrics), tuple(files)

@@ -23,7 +23,7 @@ from zlib import crc32
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.sources.best import ARCHIVES
-from stabdiag.sources.logs import RANK, may_be_log
+from stabdiag.sources.logs import RANK, has_generic_name, may_be_log
 from stabdiag.sources.sidecars import is_manifest
 
 # Subfolders for some of the logs of a run.
@@ -39,13 +39,6 @@ STORE_PART: Final = lazy_pattern(r"stabdiag-\d+-[0-9a-f]+\.parquet")
 # The profiles next to the rows of the same name; readers of a folder of Parquet skip these names.
 PROFILES: Final = lazy_pattern(r"_stabdiag-\d+-[0-9a-f]+\.profiles")
 
-_LOG_WORDS: Final = frozenset(
-    """
-    train training trainer eval evaluation val valid validation test log logs metric metrics scalar
-    scalars history progress loss losses result results output out err stdout stderr debug internal
-    console event events state stats run raw main
-    """.split()  # noqa: SIM905 - so that it can be read
-)
 _STRUCTURED: Final = frozenset(
     {".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pq", ".wandb", ".tfevents"}
 )
@@ -131,6 +124,7 @@ class UnreadReason(StrEnum):
     TOO_DEEP = "a folder nested too deeply"
     UNLISTED = "a folder that cannot be listed"
     CLOSED_ARCHIVE = "an archive of a kind that cannot be opened; unpack it first"
+    CLOSED_HISTORY = "values of a kind that is not opened; export them as CSV or JSON"
     INCOMPLETE_DOWNLOAD = "a download that is not complete"
     FAILED_OUTPUT = "an output that reports a failure, without a loss in it"
     UNKNOWN_RECORDS = "an output with records, without a known loss in them"
@@ -272,7 +266,7 @@ def _named(file: File) -> _LogName:
     if suffix[1:].isdigit():  # lr0.001 is a name without a suffix
         stem, suffix = base, ""
     bare = _ATTEMPT.sub("", RANK.sub("", stem)).strip("-_. ")
-    is_generic = set(filter(None, re.split(r"[-_. ]+", bare.lower()))) <= _LOG_WORDS
+    is_generic = has_generic_name(bare)
     is_structured = suffix in _STRUCTURED or (is_generic and suffix == ".json")
     is_attempt = _ATTEMPT.search(stem) is not None
     return _LogName(file, bare or stem, suffix, is_generic, is_structured, is_attempt)

@@ -26,6 +26,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.text import word_list
 from stabdiag.readers import bare
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
@@ -65,6 +66,21 @@ _OTHER_SUFFIXES: Final = frozenset(
     .tar .tgz .tbz .tbz2 .txz .tzst .zip .7z .rar .yaml .yml .toml .cfg .ini
     """.split()  # noqa: SIM905 - so that it can be read
 )
+# Words of names that any run may give to its log.
+_LOG_WORDS: Final = frozenset(
+    word_list(
+        "train training trainer eval evaluation val valid validation test log logs metric metrics "
+        "scalar scalars history progress loss losses result results output out err stdout stderr "
+        "debug internal console event events state stats run raw main"
+    )
+)
+# Pages that may be a log if each word of their name is one of a log: results.md. A notebook holds
+# what it printed, whatever its name.
+_NOTEBOOK_SUFFIX: Final = ".ipynb"
+_PAGE_SUFFIXES: Final = frozenset(word_list(".ipynb .md .rst .html .yaml .yml .toml"))
+_NUMBER_OF_PAGE: Final = lazy_pattern(r"\d+")
+# With fewer losses, it shows the results of several runs.
+_MIN_LOSSES_OF_PAGE: Final = 10
 _PROMISING: Final = lazy_pattern(
     r"log|metric|train|loss|result|progress|history|scalars|tfevents|wandb|stdout|stderr|slurm"
     r"|\.(jsonl|ndjson|csv|tsv|parquet|out|err|wandb|db)(\.|$)",
@@ -126,10 +142,22 @@ def may_be_log(name: str) -> bool:
     suffix = f".{name.rpartition('.')[2]}" if "." in name[1:] else ""
     return (
         not name.startswith(".")
-        and suffix not in _OTHER_SUFFIXES
+        and (suffix not in _OTHER_SUFFIXES or _is_page_of_log(name, suffix))
         and _SUMMARY_FILE.search(name) is None
         and not is_manifest(name)
     )
+
+
+def has_generic_name(stem: str) -> bool:
+    """Return True if each word of the name of a log is one that any run may use."""
+    return {*filter(None, re.split(r"[-_. ]+", stem.lower()))} <= _LOG_WORDS
+
+
+def _is_page_of_log(name: str, suffix: str) -> bool:
+    stem = _NUMBER_OF_PAGE.sub("", name.removesuffix(suffix)).strip("-_. ")
+    if suffix == _NOTEBOOK_SUFFIX:
+        return True
+    return suffix in _PAGE_SUFFIXES and stem != "" and has_generic_name(stem)
 
 
 def _priority(entry: Entry) -> tuple[bool, int, float]:
@@ -153,13 +181,15 @@ def _inspect(entry: Entry, stream: Stream, size: int) -> Log | None:
         if name is None:
             return None
         try:
-            return _log(entry, name, reader(name).read(unpacked), len(head))
+            log = _log(entry, name, reader(name).read(unpacked), len(head))
         except LogError:
             if is_whole or (entry.size or 0) > MAX_FULL_READ:
                 raise
-        return _log(entry, name, reader(name).read(bare(stream)), entry.size or size)
+            log = _log(entry, name, reader(name).read(bare(stream)), entry.size or size)
     except LogError:
-        return None if name is None else Log(**vars(entry), format=name, losses=0)
+        log = None if name is None else Log(**vars(entry), format=name, losses=0)
+    is_page = entry.path.suffix.lower() in _PAGE_SUFFIXES
+    return None if is_page and (log is None or log.losses < _MIN_LOSSES_OF_PAGE) else log
 
 
 def _log(entry: Entry, name: str, columns: Columns, size: int) -> Log:

@@ -51,6 +51,12 @@ _CLOSED_ARCHIVE: Final = lazy_pattern(
 _CLOSED_LOG: Final = lazy_pattern(
     r"\.(?:lz|lz4|lzma|lzo|z|br|sz|snappy|gpg|age|enc|aes)$", re.IGNORECASE
 )
+# Files of values that are not opened, with the losses of a run by their name: loss_history.pkl
+_CLOSED_VALUES: Final = lazy_pattern(
+    r"^(?:[a-z]{2,12}[-_. ]?){0,3}(?<![a-z])(?:loss|losses|history)(?:[-_. ]\w{1,12}|\d{1,4}){0,2}"
+    r"\.(?:pkl|pickle|joblib|np[yz]|pth?|h5|hdf5|mat|rds|rda|xlsx?|feather|arrow)$",
+    re.IGNORECASE,
+)
 _INCOMPLETE: Final = lazy_pattern(
     r"\.(?:part|partial|crdownload|download|filepart)$", re.IGNORECASE
 )
@@ -76,6 +82,11 @@ def is_closed_archive(name: str) -> bool:
         return True
     packed = _CLOSED_LOG.search(name)
     return packed is not None and looks_like_log(name[: packed.start()])
+
+
+def is_closed_history(name: str) -> bool:
+    """Return True if a file is named like the losses of a run, and its values are not opened."""
+    return _CLOSED_VALUES.search(name) is not None
 
 
 def is_incomplete_download(name: str) -> bool:

@@ -301,3 +301,70 @@ def test_an_empty_log_of_a_run_is_named(stabdiag, tmp_path, name, code):
     write(place, **{"run.jsonl": lines(), name: ""})
     result = stabdiag("check", place)
     assert result.code == code
+
+
+def page(*, fails=False, rows=60):
+    """Return a table of Markdown, healthy or NaN from its middle on."""
+    values = (math.nan if fails and n > rows // 2 else 2 - n / 100 for n in range(rows))
+    body = "".join(f"| {n} | {value:.4f} |\n" for n, value in enumerate(values))
+    return f"# Run\n\n| step | loss |\n|---|---|\n{body}"
+
+
+def notebook(text):
+    """Return a notebook with a cell that printed a text."""
+    output = {"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)}
+    cell = {"cell_type": "code", "source": ["fit()"], "outputs": [output]}
+    return json.dumps({"cells": [cell], "nbformat": 4, "nbformat_minor": 5, "metadata": {}})
+
+
+PAGES = {
+    "results.md": page(fails=True),
+    "log_2.rst": "\n".join(f"step {n} loss {2 if n < 40 else math.nan}" for n in range(90)),
+    "metrics.yaml": "".join(
+        f"- step: {n}\n  loss: {2 if n < 40 else math.nan}\n" for n in range(90)
+    ),
+    "my model.ipynb": notebook(
+        "\n".join(f"step {n} loss {2 if n < 40 else math.nan}" for n in range(90))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_that_is_a_log_is_judged(stabdiag, tmp_path, name):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), name: PAGES[name]})
+    result = stabdiag("check", place)
+    assert result.code == 1
+    assert name in result.out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("README.md", page(fails=True)),
+        ("CHANGELOG.md", page(fails=True)),
+        ("results.md", page(fails=True, rows=6)),
+        ("results.md", "| model | loss |\n|---|---|\n| a | 1.2 |\n| b | nan |\n| c | 1.4 |\n"),
+        ("train.yaml", "lr: 0.1\nlosses:\n- name: ce\n  weight: 1.0\n- name: kl\n  weight: 0.1\n"),
+        ("results.md", page()),
+        ("plot.ipynb", notebook("the best loss is 1.2\n")),
+    ],
+)
+def test_other_pages_are_no_runs(stabdiag, tmp_path, name, text):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), name: text})
+    result = stabdiag("check", place)
+    assert (result.code, result.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["history.pkl", "train_losses.npy", "loss_history.pt", "loss.mat"])
+def test_losses_that_cannot_be_opened_are_named_without_a_log_next_to_them(
+    stabdiag, tmp_path, name
+):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), name: "x"})
+    assert stabdiag("check", place).code == 0
+    write(place, **{f"other/{name}": "x", "third/lossless.npy": "x", "third/weights.pkl": "x"})
+    result = stabdiag("check", place)
+    assert result.code == 2
+    assert f"other/{name}\n" in result.err
