@@ -26,6 +26,7 @@ from stabdiag.assemble.records import (
     without_fill,
     without_gaps,
 )
+from stabdiag.assemble.renamed import takes_over
 from stabdiag.assemble.steps import Steps
 from stabdiag.errors import ColumnError
 from stabdiag.model.arrays import Floats, Ints, Mask
@@ -353,10 +354,15 @@ def _later_losses(
         return
     taken = set(names.values())
     for name in columns.names:
-        if name not in taken and "loss" in name_words(name) and not is_evaluation(name):
-            other = columns.load(name)
-            if other.present.any() and not other.is_text and not other.present[:end].any():
-                yield name, other.present & np.isfinite(other.values)
+        if name in taken or is_evaluation(name):
+            continue
+        is_loss = "loss" in name_words(name)
+        # A log may have thousands of columns, and each takes time.
+        other = columns.load(name) if is_loss or columns.is_parsed(name) else None
+        if other is None or not other.present.any() or other.is_text or other.present[:end].any():
+            continue
+        if is_loss or takes_over(loss, other, end):
+            yield name, other.present & np.isfinite(other.values)
 
 
 def _about_later(name: str, step: int) -> Event:

@@ -15,17 +15,19 @@ import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, shown_name
 from stabdiag.model.roles.names import is_evaluation, name_words
+from stabdiag.model.text import word_list
 from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.continuation import VERY_NEAR, is_near
 
 # General names of each role consist of one of the core words and any of the optional words.
 _CORE: Final = {
-    "loss": frozenset({"loss", "ce", "entropy", "nll"}),
+    "loss": frozenset(word_list("loss losses cost objective criterion ce xent entropy nll")),
     "step": frozenset({"step", "steps", "iteration", "iter", "itr", "it", "update", "updates"}),
     "lr": frozenset({"lr", "rate"}),
     "grad_norm": frozenset({"norm", "gnorm"}),
 }
 _OPTIONAL: Final = {
-    "loss": frozenset({"total", "avg", "average", "mean", "cross", "batch"}),
+    "loss": frozenset(word_list("total avg average mean cross batch value current step epoch")),
     "step": frozenset({"num"}),
     "lr": frozenset({"learning"}),
     "grad_norm": frozenset({"grad", "gradient"}),
@@ -89,6 +91,13 @@ def _is_general(name: str, role: str) -> bool:
     core = _CORE[role]
     general = core | _OPTIONAL[role] | _PREFIXES
     return bool(words & core) and words <= general and not is_evaluation(name)
+
+
+def takes_over(loss: Column, other: Column, end: int) -> bool:
+    """Return True if a column begins at the record where the loss ends, and continues its level."""
+    after = other.present[end:]
+    near = is_near(loss.logged[-MIN_RECORDS:], other.logged[:MIN_RECORDS], factor=VERY_NEAR)
+    return bool(after[0]) and 2 * int(after.sum()) > len(after) and near
 
 
 def _begins_first(column: Column, other: Column) -> bool:

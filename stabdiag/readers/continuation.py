@@ -24,7 +24,7 @@ from stabdiag.readers.unnamed import A_TIME
 # Losses continue if the first few of the remainder are within this factor of the last few above.
 COMPARED_LOSSES: Final = 5
 _NEAR_FACTOR: Final = 4.0
-_VERY_NEAR: Final = 1.1
+VERY_NEAR: Final = 1.1
 # Farther away, another value was read as the loss.
 _FAR: Final = 100.0
 
@@ -86,8 +86,7 @@ def with_remainder(
         return None
     # Assumed names have to fit.
     if later.unnamed and not (
-        is_counted
-        and is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES], factor=_VERY_NEAR)
+        is_counted and is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES], factor=VERY_NEAR)
     ):
         return None
     own = {name: roles[role] for role, name in later_roles.items() if role in roles}

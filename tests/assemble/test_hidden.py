@@ -419,9 +419,25 @@ def test_a_loss_that_is_replaced_by_another(build, rows, format):
     assert "from step 20 on 'stage2_loss' is logged in place of the loss" in message
 
 
+@pytest.mark.parametrize("format", TABLES)
+def test_an_unknown_column_that_continues_the_loss_replaces_it(build, rows, format):
+    second = ({**without(r, "loss"), "energy": r["loss"]} for r in rows(40)[20:])
+    history = build([*rows(40)[:20], *second], format)
+    assert nan_steps(history) == []
+    (message,) = (event.message for event in history.events if event.step == 20)
+    assert "from step 20 on 'energy' is logged in place of the loss" in message
+
+
+@pytest.mark.parametrize("name", ["cost", "objective", "criterion", "train/losses", "loss_value"])
+def test_another_general_name_continues_the_loss(build, rows, name):
+    second = ({**without(r, "loss"), name: r["loss"]} for r in rows(40)[20:])
+    assert len(build([*rows(40)[:20], *second]).series["loss"]) == 40
+
+
 @pytest.mark.parametrize(
     ("name", "value", "start"),
     [
+        ("energy", 300.0, 20),
         ("stage2_loss", float("nan"), 20),  # not a number either
         ("stage2_loss", 3.0, 19),  # next to the previous loss
         ("stage2_acc", 3.0, 20),
