@@ -39,7 +39,7 @@ _LOSS_TERMS: Final = frozenset(
         "kl kld ce bce nll mse rmse mae ctc xent cross smooth huber "
         "perceptual percep style commit commitment vq distill kd cyc cycle adv aux tv "
         "consistency eikonal sdf router box obj cls dfl giou ciou att recon reconst reconstruction "
-        "infonce lpips"
+        "infonce"
     )
 )
 _NO_LOSS_WORDS: Final = frozenset(

@@ -269,16 +269,16 @@ class UnreadLines:
 
         Of a line with several values, the others may have been read.
         """
-        if (not is_read and self._has_words(line)) or self._has_other_value(line):
+        if (not is_read and self._has_words(line)) or self._has_other_value(line, is_read=is_read):
             self._count(number, line, is_alike=True)
 
-    def _has_other_value(self, line: bytes) -> bool:
+    def _has_other_value(self, line: bytes, *, is_read: bool = False) -> bool:
         """Return True if a line is a record but for a number that is something else."""
         if self._last_samples:
             self._forms = frozenset(map(row_form, self._last_samples))
             self._last_samples = ()
         form = row_form(line) if self._forms else b""
-        return any(differs_in_value(form, of_record) for of_record in self._forms)
+        return any(differs_in_value(form, of_record, is_read=is_read) for of_record in self._forms)
 
     def _compare_words(self) -> None:
         """Find the words of records, unless lines with only these words occur between them."""

@@ -62,16 +62,19 @@ def row_form(line: bytes) -> bytes:
     return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"0", line.strip()))
 
 
-def differs_in_value(form: bytes, of_record: bytes) -> bool:
+def differs_in_value(form: bytes, of_record: bytes, *, is_read: bool) -> bool:
     """Return True if the form of a line is that of a record with something else for a number.
 
-    It may also be attached to the number.
+    It may also be attached to the number, unless other values of the line were read.
     """
     before = _count_equal(form, of_record)
     after = _count_equal(form[before:][::-1], of_record[before:][::-1])
-    if not 0 < len(form) - before - after <= _LONGEST_OTHER_VALUE:
+    value = form[before : len(form) - after]
+    if not 0 < len(value) <= _LONGEST_OTHER_VALUE:
         return False
     kept = of_record[before : len(of_record) - after]
+    if is_read:
+        return kept == b"0" and b"0" not in value
     return kept == b"0" or (not kept and b"0" in of_record[max(before - 1, 0) : before + 1])
 
 

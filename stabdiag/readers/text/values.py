@@ -89,10 +89,10 @@ _BRACKETED: Final = (
     rb"[\w.]{0,40}(?:\((?:[^()\n]|\([^()\n]{0,80}\)){1,160}\)|\[[^\[\]\n]{1,80}\]"
     rb"|\{[^{}\n]{1,80}\}|<[^<>\n]{1,160}>)"
 )
-_PHRASES: Final = b"|".join(
+_LONG_PHRASES: Final = b"|".join(
     re.escape(phrase.encode()) for phrase in sorted(PHRASES, reverse=True) if " " in phrase
 )
-_CELL: Final = rb"(?i:%b)|[^\s\d.:=|,;\"'][^\n,;|\"']{0,40}?" % _PHRASES
+_LOSS_CELL: Final = rb"(?i:%b)|[^\s\d.:=|,;\"'][^\n,;|\"']{0,40}?" % _LONG_PHRASES
 # In a sentence, these words may follow the word "loss".
 _SENTENCE_WORDS: Final = (
     rb"overflow|OVERFLOW|diverged|DIVERGED|none|missing|un|[Nn]on-?fin|[Nn]ot[ -]"
@@ -106,7 +106,7 @@ _OF_A_LOSS: Final = lazy_pattern(
     rb"|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"
     rb"(?P<quote>[\"']?)(%b|%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}"
-    rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % (_SENTENCE_WORDS, _BRACKETED, _CELL)
+    rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % (_SENTENCE_WORDS, _BRACKETED, _LOSS_CELL)
 )
 
 
