@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
+from stabdiag.errors import NoUsableRecord
 from stabdiag.sources.best import only_log, read_best_log
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest
 from stabdiag.sources.group import File, Job
+from stabdiag.sources.logs import count_losses, is_page_without_log
 from stabdiag.sources.read import read_source
 from stabdiag.sources.remote import Remote
 
@@ -25,7 +27,10 @@ def read_job(job: Job, request: ReadRequest) -> LoadedLog:
     paths = [job_path(job.root, file) for file in job.logs]
     is_url = "://" in (job.root or paths[0])
     if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
-        return read_source(paths, request)
+        log = read_source(paths, request)
+        if job.root and is_page_without_log(PurePath(paths[0]), count_losses(log.columns)):
+            raise NoUsableRecord(f"{paths[0]}: a page with hardly any losses, not the log of a run")
+        return log
     container = Remote(job.root) if is_url else Folder(Path(job.root))
     return read_job_files(container, job, request)
 

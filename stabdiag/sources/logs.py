@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from stabdiag.errors import LogError
@@ -153,6 +153,17 @@ def has_generic_name(stem: str) -> bool:
     return {*filter(None, re.split(r"[-_. ]+", stem.lower()))} <= _LOG_WORDS
 
 
+def is_page_without_log(path: PurePath, losses: float) -> bool:
+    """Return True if a file is a page with so few losses that it is not the log of a run."""
+    return path.suffix.lower() in _PAGE_SUFFIXES and losses < _MIN_LOSSES_OF_PAGE
+
+
+def count_losses(columns: Columns) -> int:
+    """Return the number of values in the column of the loss."""
+    loss = assign(columns.names).columns.get("loss")
+    return 0 if loss is None else int(columns.load(loss).present.sum())
+
+
 def _is_page_of_log(name: str, suffix: str) -> bool:
     stem = _NUMBER_OF_PAGE.sub("", name.removesuffix(suffix)).strip("-_. ")
     if suffix == _NOTEBOOK_SUFFIX:
@@ -171,6 +182,12 @@ def _inspect(entry: Entry, stream: Stream, size: int) -> Log | None:
 
     An unreadable log is returned too: if it is the only one, its reader reports the error.
     """
+    log = _read_as_log(entry, stream, size)
+    return None if log is not None and is_page_without_log(entry.path, log.losses) else log
+
+
+def _read_as_log(entry: Entry, stream: Stream, size: int) -> Log | None:
+    """Read a file as a log of the format that its head shows; see ``_inspect``."""
     name = None
     try:
         head = stream.peek(size)
@@ -181,20 +198,17 @@ def _inspect(entry: Entry, stream: Stream, size: int) -> Log | None:
         if name is None:
             return None
         try:
-            log = _log(entry, name, reader(name).read(unpacked), len(head))
+            return _log(entry, name, reader(name).read(unpacked), len(head))
         except LogError:
             if is_whole or (entry.size or 0) > MAX_FULL_READ:
                 raise
-            log = _log(entry, name, reader(name).read(bare(stream)), entry.size or size)
+        return _log(entry, name, reader(name).read(bare(stream)), entry.size or size)
     except LogError:
-        log = None if name is None else Log(**vars(entry), format=name, losses=0)
-    is_page = entry.path.suffix.lower() in _PAGE_SUFFIXES
-    return None if is_page and (log is None or log.losses < _MIN_LOSSES_OF_PAGE) else log
+        return None if name is None else Log(**vars(entry), format=name, losses=0)
 
 
 def _log(entry: Entry, name: str, columns: Columns, size: int) -> Log:
-    loss = assign(columns.names).columns.get("loss")
-    losses = 0.0 if loss is None else float(columns.load(loss).present.sum())
+    losses = float(count_losses(columns))
     scale = max((entry.size or size) / size, 1.0)
     # A log with column names takes precedence over a log without.
     losses = min(losses, 1) if columns.unnamed else losses * scale

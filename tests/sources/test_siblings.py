@@ -350,9 +350,10 @@ def test_a_page_that_is_a_log_is_judged(stabdiag, tmp_path, name):
         ("plot.ipynb", notebook("the best loss is 1.2\n")),
     ],
 )
-def test_other_pages_are_no_runs(stabdiag, tmp_path, name, text):
+@pytest.mark.parametrize("folder", ["", "pages/"])
+def test_other_pages_are_no_runs(stabdiag, tmp_path, folder, name, text):
     place = tmp_path / "runs"
-    write(place, **{"run.jsonl": lines(), name: text})
+    write(place, **{"run.jsonl": lines(), f"{folder}{name}": text})
     result = stabdiag("check", place)
     assert (result.code, result.err) == (0, "")
 
