@@ -49,6 +49,14 @@ POSITION: Final = lazy_pattern(
     % (_COUNT_PATTERN, _COUNT_PATTERN)
 )
 
+# A score may be written as a count of all: Acc: 61.2% (612/1000), correct: 612/1000
+_SCORE_BEFORE: Final = lazy_pattern(
+    rb"(?i)(?:acc|accuracy|correct|hits?|top-?[15])(?:@\d)?[\"']?[ \t:=]{1,4}"
+    rb"(?:(\d{1,3}(?:\.\d{1,9})?) ?%?[ \t]{0,2}[(\[][ \t]{0,2})?\Z"
+)
+# This many bytes in front of a count are searched for the name of a score.
+_SCORE_BYTES: Final = 40
+
 # Counters that are identified by their punctuation, the name of each group, and a text that lines
 # with a match contain, which is found faster. If several patterns have the same name, the last
 # counts.
@@ -109,13 +117,26 @@ def line_counters(line: bytes) -> Mapping[bytes, tuple[int, int]]:
     The name is a word or, for a position such as 10/600, its total: ``N/600``.
     """
     positions = POSITION.finditer(line) if b"/" in line else ()
-    counters = {NTH + match[2]: match.span(1) for match in positions}
+    counters = {NTH + match[2]: match.span(1) for match in positions if not _is_score(match)}
     for pattern, names, text in _BY_PUNCTUATION:
         match = pattern.search(line) if text in line else None
         if match is not None:
             groups = enumerate(names, start=1)
             counters |= {name: match.span(n) for n, name in groups if match[n] is not None}
     return counters | {counter_word(match): match.span(2) for match in counter_matches(line)}
+
+
+def _is_score(position: re.Match[bytes]) -> bool:
+    """Return True if a position is how many of all are right, and no progress."""
+    begin = position.start()
+    if begin == 0:
+        return False
+    named = _SCORE_BEFORE.search(position.string, max(begin - _SCORE_BYTES, 0), begin)
+    if named is None or named[1] is None:
+        return named is not None
+    right = counter_value(position[1]) / max(counter_value(position[2]), 1)
+    tolerance = 10.0 ** -len(named[1].partition(b".")[2])
+    return any(abs(float(named[1]) - scale * right) <= tolerance for scale in (1, 100))
 
 
 def counter_matches(data: bytes) -> Iterator[re.Match[bytes]]:
