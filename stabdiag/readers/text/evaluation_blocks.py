@@ -58,6 +58,9 @@ _EVALUATION_HEAD: Final = 1 << 19
 # A bar that is full: 3708/3708. The fewest pairs of bars, and the most that are searched.
 _FULL_BAR: Final = lazy_pattern(rb"(?<![\d/])(\d{1,9})/\1(?![\d/])")
 _MIN_BARS: Final = 2
+# The words of its line. The epoch may be on the first bar of a pair only.
+_WORD: Final = lazy_pattern(rb"[A-Za-z]+")
+_EPOCH_LABEL: Final = lazy_pattern(rb"(?i)\bepochs?\b")
 _MAX_BARS: Final = 500
 
 # Positions of an evaluation are searched for on this many lines with a loss.
@@ -140,20 +143,29 @@ def has_evaluation_blocks(data: bytes) -> bool:
     return any({*names} <= trained for names in {*evaluated} for trained in usual)
 
 
-def find_evaluation_bar(data: bytes) -> Normalization | None:
+def find_evaluation_bar(data: bytes, *, is_counted: bool) -> Normalization | None:
     """Return the replacement that marks the second of the two bars of each epoch as an evaluation.
 
     Processing |####| (3708/3708) … Loss: 0.0030, then (493/493): the bars are only drawn when full,
-    and the lines differ only in their totals. Return None for another log.
+    and the lines differ only in their totals. Return None for another log. In a log whose lines
+    name the epoch (``is_counted``), all lines must have such bars, and the same words.
     """
-    lines = islice(lines_with_a_loss(data[:_EVALUATION_HEAD]), _MAX_BARS)
-    bars = [match[1] for _, line in lines if (match := _FULL_BAR.search(line)) is not None]
+    lines = [line for _, line in islice(lines_with_a_loss(data[:_EVALUATION_HEAD]), _MAX_BARS)]
+    # The last epoch is full, too: 10/10.
+    bars = [totals[-1] for totals in map(_FULL_BAR.findall, lines) if totals]
     first, second = bars[::2], bars[1::2]
     pair = {*first}, {*second}
     if len(second) < _MIN_BARS or len(pair[0]) > 1 or len(pair[1]) > 1 or pair[0] == pair[1]:
         return None
+    if is_counted and (len(bars) < len(lines) or len({*map(_label, lines)}) > 1):
+        return None
     bar = rb"(?m)^(?=[^\n]{0,400}(?<!\d)%b/%b(?!\d))" % (second[0], second[0])
-    return Normalization((), bar, b"Validation: ")
+    return Normalization((), bar, b"Validation - ")
+
+
+def _label(line: bytes) -> bytes:
+    """Return the words of a line with a bar, without the epoch."""
+    return b" ".join(_WORD.findall(_EPOCH_LABEL.sub(b"", line)))
 
 
 def find_evaluation_positions(data: bytes) -> Normalization | None:

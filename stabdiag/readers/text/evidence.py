@@ -94,8 +94,9 @@ def evidence(data: bytes) -> TextEvidence | None:
     data = normalize(data, normalizations)
     has_blocks = has_evaluation_blocks(data)
     result = _find_evidence(EvaluationBlocks().mark(data) if has_blocks else data)
-    if not has_blocks and (result is None or result.counter is None):
-        bar = find_evaluation_bar(data)
+    if not has_blocks and (result is None or result.counter in (None, EPOCH)):
+        is_counted = result is not None and result.counter is not None
+        bar = find_evaluation_bar(data, is_counted=is_counted)
         if bar is not None:
             normalizations = (*normalizations, bar)
             result = _find_evidence(normalize(data, (bar,)))

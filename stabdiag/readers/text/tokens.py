@@ -58,10 +58,12 @@ _GROUPED_NUMBER: Final = NUMBER_PATTERN.replace(
 )
 
 # What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
-# sentence, as in Loss: 2.31.. Accuracy: 0.5.. "loss is NaN or inf" has no value.
+# sentence, as in Loss: 2.31.. Accuracy: 0.5.. "loss is NaN or inf" has no value, nor has
+# Validation: 100%|####|, the name of a bar.
 _UNIT_SUFFIX: Final = rb"(?:ms|us|s|[KMGT]i?B|nats?|bits?|bp[bcd]|dB)?"
 _VALUE_END: Final = (
-    rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b(?![\w/\[-]|\.\S|:\w|,\d| or )" % _UNIT_SUFFIX
+    rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b"
+    rb"(?![\w/\[-]|\.\S|:\w|,\d| or |%%\|(?:\d? {2}|#|\xe2\x96))" % _UNIT_SUFFIX
 )
 
 # val loss inf -> 2.31: an arrow leads from the old value to the new one.
@@ -155,7 +157,7 @@ SAVES: Final = lazy_pattern(rb"(?<![a-z])(?:sav(?:ed|ing)|best|improved)(?![a-z]
 
 # CV is the set for cross-validation; mi-test and fit_test are names of runs.
 _EVALUATION_WORD: Final = (
-    rb"(?<![A-Za-z])(?<!\w[-_])(?:val|vali|valid|validate|validation|eval|evaluation"
+    rb"(?<![A-Za-z])(?<!\w[-_])(?:vali?|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:ing|ion))?"
     rb"|test(?:ing)?|dev|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
 # Every word for an evaluation contains one of these.

@@ -9,7 +9,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.counter_evidence import count_moves, may_count, most_frequent_loss
-from stabdiag.readers.text.counters import EPOCH, FIRST, is_word
+from stabdiag.readers.text.counters import EPOCH, FIRST, NTH, counter_value, is_word
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float
 from stabdiag.readers.text.sample import MANY_VALUES, Sample, TextEvidence, is_lost
 from stabdiag.readers.text.spans import find_spans
@@ -66,8 +66,9 @@ def find_uncounted(
         several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
         lost = several and any(map(is_lost, values.get(loss, ())))
         fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
-        # A record with many values is not prose.
-        if max(map(len, sample.shapes), default=0) >= MANY_VALUES:
+        # A record with many values is not prose, nor is a full bar.
+        is_record = max(map(len, sample.shapes), default=0) >= MANY_VALUES
+        if is_record or _are_full_bars(sample, loss, lines):
             fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)
         if lines < _ALIKE[0] and _are_all(data, lines):
             fewest = different = _MIN_ALONE
@@ -111,6 +112,15 @@ def _are_results(lines: Sequence[bytes]) -> bool:
     """Return True if each line has the result of another fold or seed: they are no course."""
     numbers = [match[1] for match in map(_FOLD_RESULT.match, lines) if match is not None]
     return bool(numbers) and len({*numbers}) == len(lines)
+
+
+def _are_full_bars(sample: Sample, loss: str, lines: int) -> bool:
+    """Return True if each line has a bar that is full: 245/245."""
+    return any(
+        len(pairs) == lines and {n for _, n in pairs} == {counter_value(word.removeprefix(NTH))}
+        for (word, counted_loss), pairs in sample.counters.items()
+        if counted_loss == loss and word.startswith(NTH)
+    )
 
 
 def _is_in_order(counts: list[int]) -> bool:
