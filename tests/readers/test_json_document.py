@@ -709,9 +709,10 @@ def test_a_trainer_state_without_records(tmp_path):
         read_columns(path)
 
 
-def test_settings_above_the_lines_of_a_log_are_not_its_document(tmp_path):
+@pytest.mark.parametrize("blank", ["", "\n", "\n\n\n\r"])
+def test_settings_above_the_lines_of_a_log_are_not_its_document(tmp_path, blank):
     path = tmp_path / "out.txt"
-    settings = '{\n "learning_rate": 0.2,\n "num_threads": 4\n}\n'
+    settings = '{\n "learning_rate": 0.2,\n "num_threads": 4\n}\n' + blank
     path.write_text(settings + "".join(f"step {n}: loss {2.5 - n / 100}\n" for n in range(30)))
     loss = read_run(path).series["loss"]
     assert loss.steps.tolist() == [*range(30)]

@@ -67,7 +67,8 @@ def _has_text_below(text: bytes) -> bool:
     end = text.find(b"\n}\n", 0, _LONGEST_SETTINGS)
     if end < 0 or b'loss"' in text[:end]:
         return False
-    lines = [line for line in text[end + 3 :].split(b"\n", _MIN_LINES_BELOW) if line.strip()]
+    below = text[end + 3 :].lstrip()
+    lines = [line for line in below.split(b"\n", _MIN_LINES_BELOW) if line.strip()]
     return len(lines) >= _MIN_LINES_BELOW and not any(
         _JSON_LINE.match(line) for line in lines[:_MIN_LINES_BELOW]
     )
