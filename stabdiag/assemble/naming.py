@@ -228,6 +228,7 @@ def _may_lack_a_loss(columns: Columns, names: Mapping[str, str]) -> bool:
             or _is_no_loss(name)
             or _is_margin(name, columns)
             or _is_hit_ratio(name, columns.names)
+            or _is_finite_gradient(name, columns)
         )
     ]
     if not unknown:
@@ -284,6 +285,11 @@ def _stays_finite(column: Column) -> bool:
 def _is_margin(name: str, columns: Columns) -> bool:
     """Return True if a column has no name and no values, as next to a table of Markdown."""
     return name.startswith("column_") and not columns.load(name).present.any()
+
+
+def _is_finite_gradient(name: str, columns: Columns) -> bool:
+    """Return True for the gradient of a part of the model that is always finite."""
+    return "grad" in name_words(name) and _stays_finite(columns.load(name))
 
 
 def _is_hit_ratio(name: str, others: Sequence[str]) -> bool:

@@ -1,6 +1,7 @@
 """The columns that are loaded to assign roles."""
 
 import json
+import math
 import random
 from contextlib import suppress
 from dataclasses import replace
@@ -148,6 +149,14 @@ def test_a_column_of_unknown_meaning_next_to_scores_may_be_the_loss():
     assert stabdiag.diagnose({**log, "lr": [0.1] * 60}).diagnosis.slug == "insufficient-data"
     with pytest.raises(StabdiagError, match="name it with --column loss=NAME"):
         stabdiag.diagnose({**log, "energy": [2.0 - 0.01 * i for i in range(60)]})
+
+
+def test_gradients_of_parts_of_a_model_are_not_the_loss():
+    log = {"epoch": range(9), "val_acc": [0.1 + 0.01 * i for i in range(9)]}
+    parts = {"head_grad": [0.2 - 0.01 * i for i in range(9)], "stats tail_grad": [0.1] * 9}
+    assert "eval_accuracy" in stabdiag.diagnose({**log, **parts}).history.series
+    with pytest.raises(StabdiagError, match="name it with --column loss=NAME"):
+        stabdiag.diagnose({**log, "head_grad": [0.2] * 8 + [math.nan]})
 
 
 def test_a_file_of_scores_needs_no_counter(tmp_path):
