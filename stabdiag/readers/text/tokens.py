@@ -38,7 +38,7 @@ EVALUATED: Final = (VALIDATED, TESTED)
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? (?:of )?){1,3}"
     rb"(?:Loss(?: Total)?|LOSS|ACC(?:URACY)?|RATE|NORM|Acc(?:uracy)?|Rate|Norm|Scale|Cost"
-    rb"|Entropy|Objective|MSE|BCE|NLL|ELBO|Likelihood|Rewards?|Returns?"
+    rb"|Entropy|Objective|MSE|BCE|NLL|ELBO|Likelihood|[Rr]ewards?|[Rr]eturns?"
     rb"|(?:F1|AUC|m?IoU|Dice|BLEU|R2)(?:[ -]Score)?|Precision|Recall|PSNR|SSIM)"
     rb"|(?<![A-Za-z])(?:F1|AUC|IoU|Dice|BLEU|R2)[ -]Score"
     rb"|[Ll]oss (?:[A-Z]\w{0,20}(?: [a-z]\w{0,20}(?=[:=]))?(?![\w.])"
@@ -48,7 +48,7 @@ _TITLE: Final = (
 # What Python prints around a number: [1e-4], [ 0.5], '1e-4', np.float64(2.31),
 # tensor([2.31], device=…); and around the first of a dict: {'0_default': 1.2, '1_fp32': 0.0}
 _AROUND: Final = (
-    rb"(?:\[ {0,3}|[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
+    rb"(?:\[ {0,12}|[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
 )
 
 # A number, without the full stop of a sentence. It may have thousands separators: tps: 7,012.

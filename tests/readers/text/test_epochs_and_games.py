@@ -116,3 +116,14 @@ def test_rewards_of_two_values_next_to_a_time(series):
         for n, reward in enumerate(rewards)
     )
     assert series(text)["reward"].values.tolist() == rewards
+
+
+def test_the_mean_and_the_last_reward_of_episodes_are_two_values(series):
+    text = "".join(
+        f"Episodes: {9 * n}\nNum steps: {5000 * n}\nMean Episode reward: {n - 40:.2f} \n"
+        f"Last Episode reward: {3 * n - 44:.2f} \n======= agent =======\n"
+        for n in range(1, 9)
+    )
+    reward = series(text)["reward"]
+    assert reward.column == "Mean Episode reward"
+    assert reward.values.tolist() == [n - 40 for n in range(1, 9)]

@@ -141,3 +141,12 @@ def test_lines_of_two_statements_are_not_joined(diagnosed):
     report = diagnosed(text)
     assert report.diagnosis.slug != "partly-read"
     assert report.history.series["loss"].steps.tolist() == list(range(1, 13))
+
+
+def test_the_first_of_a_padded_array_of_losses_may_be_nan(diagnosed):
+    text = "".join(
+        f"Pass 0, batch {n}, loss [{'nan' if n > 5 else f'{2 - n / 9:.6f}':>8} {2 - n / 8:.6f}]\n"
+        for n in range(9)
+    )
+    finding = diagnosed(text).diagnosis
+    assert (finding.slug, finding.step) == ("nan-dtype-unknown", 6)
