@@ -8,6 +8,7 @@ from stabdiag.assemble.inputs import infer, match_step_unit
 from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import EARLIER_RUN_FAILED, Action, ActionKind, Finding, Severity
 from stabdiag.model.text import plural
+from stabdiag.symptoms.check import check_symptoms, worst_first
 from stabdiag.tree.case import Case
 from stabdiag.tree.literal import LiteralCase
 from stabdiag.tree.walk import walk
@@ -34,13 +35,15 @@ def _failed(
     history: History, manifest: Manifest, limits: Limits, *, literal: bool
 ) -> Iterator[Finding]:
     for earlier in history.earlier:
-        if not len(earlier.logged("loss")):
-            continue
         scaled, earlier = match_step_unit(manifest, earlier)  # noqa: PLW2901 - the same run
         case = (LiteralCase if literal else Case)(
             history=earlier, manifest=infer(scaled, earlier), limits=limits
         )
-        worst = walk(case).findings[0]
+        findings = walk(case).findings
+        if not literal and not len(earlier.logged("loss")):
+            # The tree asks about losses: only symptoms can show that rewards or scores collapsed.
+            findings = worst_first(findings, check_symptoms(case).findings(findings, earlier.unit))
+        worst = findings[0]
         if worst.severity is Severity.ERROR:
             yield _note(history, earlier, worst)
 

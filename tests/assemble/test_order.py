@@ -352,3 +352,13 @@ def test_a_resume_of_a_log_of_rewards_replaces_what_it_repeats():
     series = stabdiag.diagnose(records).history.series["reward"]
     assert series.steps.tolist() == list(range(120))
     assert series.values[70] == records[90]["reward"]
+
+
+def test_an_earlier_run_whose_score_collapsed_is_a_note():
+    collapsed = [{"epoch": n, "val_accuracy": 0.5 + n / 100 if n < 25 else 0.1} for n in range(40)]
+    stable = [{"epoch": n, "val_accuracy": 0.5 + n / 100} for n in range(40)]
+    finding = stabdiag.diagnose([*collapsed, *stable]).diagnosis
+    assert (finding.slug, finding.evidence["attempt"]) == ("earlier-run-failed", 1)
+    assert finding.evidence["outcome"] == "score-collapsed"
+    slugs = {f.slug for f in stabdiag.diagnose([*stable, *stable]).findings}
+    assert "earlier-run-failed" not in slugs
