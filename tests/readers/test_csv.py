@@ -212,6 +212,18 @@ def test_lines_without_names_may_begin_with_a_time(log, time):
     assert columns.load("train_loss").values[0] == 2.5
 
 
+@pytest.mark.parametrize(
+    ("end", "is_read"), [(0.9, True), (90.0, True), (0.2, True), (12.5, False), (1.5, False)]
+)
+def test_a_loss_next_to_another_that_may_rise_needs_names(log, end, is_read):
+    rows = [f"{2.5 - n / 9:.4f}, {end * (n + 3) / 12:.4f}\n" for n in range(10)]
+    if is_read:
+        assert log("".join(rows), "acc_loss.csv").names == ("loss", "loss_2")
+    else:
+        with pytest.raises(LogError, match="without a header"):
+            log("".join(rows), "acc_loss.csv")
+
+
 def test_steps_without_a_name_may_begin_again(log):
     rows = [*range(4), *range(12)]
     text = "".join(f"{n}\t{2.5 - n / 9}\t{0.5 + n / 70}\n" for n in rows)
@@ -224,7 +236,7 @@ def test_steps_without_a_name_may_begin_again(log):
 
 @pytest.mark.parametrize("rows", [9, 80_000])
 def test_several_unnamed_columns_in_a_file_named_after_a_loss_are_losses(log, rows):
-    text = "".join(f"{n},{2.5 + n / 7},{-3.5 - n / 9}\n" for n in range(rows))
+    text = "".join(f"{n},{2.5 - n / 7},{-3.5 - n / 9}\n" for n in range(rows))
     columns = log(text, "loss.csv")
     assert (columns.names, columns.unnamed) == (("step", "loss", "loss_2"), True)
     assert columns.load("loss_2").values[0] == -3.5

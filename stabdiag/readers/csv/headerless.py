@@ -45,6 +45,11 @@ _TIME: Final = lazy_pattern(
 # A table of a course has at least this many rows, with counts at equal intervals.
 _MIN_COUNTED_ROWS: Final = 5
 
+# A column that ends above any share, and below most percentages, is no accuracy.
+_NO_ACCURACY: Final = (1.0, 20.0)
+# A loss that ends at this many times its beginning rises.
+_RISE: Final = 1.25
+
 
 @frozen
 class TableShape:
@@ -147,6 +152,14 @@ class TableShape:
             return ()
         others = [f"loss_{number}" for number in range(2, len(losses) + 1)]
         return (*counters, "loss", *others)
+
+    @property
+    def may_overfit(self) -> bool:
+        """Whether a column next to the loss may be a loss that rises, which the first does not."""
+        columns = self.numbers
+        losses = columns[1:] if columns and may_be_steps(columns[0]) else columns
+        rises = [*map(_may_be_rising_loss, losses)]
+        return any(rises) and not rises[0]
 
     @property
     def names_by_course(self) -> tuple[str, ...]:
@@ -266,14 +279,15 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
             f"the file names no columns: {which}, which rises in whole numbers, is taken as the"
             f" {counter}, the {last}"
         )
-    names = table.names_of_losses if is_named_loss(source) else ()
+    may_name = not table.may_overfit
+    names = table.names_of_losses if may_name and is_named_loss(source) else ()
     if names:
         count = len(names) - ("step" in names)
         return names, (
             f"the file is named after a loss, and names no columns: the first of its {count}"
             " columns of decimal numbers is taken"
         )
-    names = table.names_by_course if name == "loss" else ()
+    names = table.names_by_course if may_name and name == "loss" else ()
     if names:
         number = names.index("loss") + 1
         return names, (
@@ -290,6 +304,19 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
 def _is_named(source: str, numbers: Sequence[float]) -> bool:
     """Return True if a file is named after what these numbers may be."""
     return is_named_score(source) or (is_named_loss(source) and may_be_losses(numbers))
+
+
+def _may_be_rising_loss(numbers: Sequence[float]) -> bool:
+    """Return True for values that rise, and are neither counts nor shares nor percentages.
+
+    They may be the losses of an evaluation, while the loss falls.
+    """
+    third = len(numbers) // 3
+    if not third or all(float(number).is_integer() for number in numbers):
+        return False
+    start, end = sum(numbers[:third]) / third, sum(numbers[-third:]) / third
+    lowest, highest = _NO_ACCURACY
+    return 0 < _RISE * start <= end and lowest < end < highest
 
 
 def _alternates(numbers: Sequence[float]) -> bool:
