@@ -531,9 +531,13 @@ REFUSED = [
     ("metrics.csv", "\n  \n", "blank; has the run logged anything yet"),
     ("metrics.csv", "hello\n", "expected a line of names"),
     ("labels.txt", "3\n1\n2\n", "rows of numbers without names"),
-    ("train.log", "loading\nI0120 20:02:17 net.cpp:46] 0, done\nI0120 step, 1, 2\n", "a text log"),
-    ("train.log", "import os\nimport sys\nx = 1\n", "a text log"),
-    ("train.log", "name,city\nada,london\nalan,wilmslow\n", "a text log"),
+    (
+        "train.log",
+        "loading\nI0120 20:02:17 net.cpp:46] 0, done\nI0120 step, 1, 2\n",
+        "a text without a training loss",
+    ),
+    ("train.log", "import os\nimport sys\nx = 1\n", "a text without a training loss"),
+    ("train.log", "name,city\nada,london\nalan,wilmslow\n", "a text without a training loss"),
 ]
 
 

@@ -48,7 +48,7 @@ _MIN_COUNTED_ROWS: Final = 5
 # A column that ends above any share, and below most percentages, is no accuracy.
 _NO_ACCURACY: Final = (1.0, 20.0)
 # A loss that ends at this many times its beginning rises.
-_RISE: Final = 1.25
+_RISE_OF_LOSS: Final = 1.25
 
 
 @frozen
@@ -316,7 +316,7 @@ def _may_be_rising_loss(numbers: Sequence[float]) -> bool:
         return False
     start, end = sum(numbers[:third]) / third, sum(numbers[-third:]) / third
     lowest, highest = _NO_ACCURACY
-    return 0 < _RISE * start <= end and lowest < end < highest
+    return 0 < _RISE_OF_LOSS * start <= end and lowest < end < highest
 
 
 def _alternates(numbers: Sequence[float]) -> bool:
