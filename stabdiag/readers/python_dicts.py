@@ -25,6 +25,7 @@ from stabdiag.readers.source import Stream
 # A longer text is read as it is. A dict is searched for in the head.
 _MAX_DICT_BYTES: Final = 1 << 22
 _DICT_HEAD: Final = 1 << 16
+_LONGEST_DICT: Final = 1 << 19
 
 # A dict begins a line, and has others in it.
 _BEGIN: Final = lazy_pattern(r"(?m)^[ \t]{0,8}(?=\{['\"])")
@@ -101,6 +102,8 @@ def _dicts(text: str) -> Iterator[tuple[int, int]]:
 
 def _record(text: str) -> Record | None:
     """Return the dict that a text spells, or None."""
+    if len(text) > _LONGEST_DICT:
+        return None
     for pattern, replacement in _NO_LITERALS:
         text = pattern.sub(replacement, text)
     try:

@@ -46,6 +46,9 @@ _LINE_STAMP: Final = lazy_pattern(
 
 _DIGIT_RUN: Final = lazy_pattern(rb"\d+")
 
+# A fraction of the training data that was seen.
+_EPOCH_FRACTION: Final = lazy_pattern(rb"\d{1,6}\.\d{1,12}")
+
 # The fewest records of a longer text without a finite loss.
 _MIN_LOST: Final = 3
 
@@ -118,6 +121,9 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     counted = next(filter(None, starmap(_counted_twice, shapes)), None)
     if counted is not None:
         return counted
+    fractional = _at_fractions_of_epochs(data, sample)
+    if fractional is not None:
+        return fractional
     summary = _summary_of_sets(data, sample)
     if summary is not None:
         return summary
@@ -137,6 +143,21 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     words = [word for word in line_counters(line) if _is_count(word)]
     counter = next(filter(is_word, words), words[0] if words and len(records) == 1 else None)
     return TextEvidence(counter=counter, loss=item.name, lines=len(records), rising=1.0)
+
+
+def _at_fractions_of_epochs(data: bytes, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in a few losses at fractions of an epoch, which rise: epoch 0.25."""
+    lines = [line for _, line in lines_with_a_loss(data, sample.word) if not SENTENCE.search(line)]
+    values = [{item.name: line[slice(*item.value)] for item in line_fields(line)} for line in lines]
+    epochs = [
+        next((v for name, v in row.items() if name.lower() == "epoch"), b"") for row in values
+    ]
+    if len(lines) < MIN_EXCERPT or not all(map(_EPOCH_FRACTION.fullmatch, epochs)):
+        return None
+    loss = next((name for name in values[0] if names_training_loss(name)), None)
+    if loss is None or not all(float(a) < float(b) for a, b in pairwise(epochs)):
+        return None
+    return TextEvidence(counter=None, loss=loss, lines=len(lines), rising=1.0)
 
 
 def _without_finite_loss(data: bytes, sample: Sample) -> TextEvidence | None:

@@ -222,6 +222,17 @@ def test_an_excerpt_of_two_lines(values, read, lines, steps):
     assert "(unsure)" in read("text", log(lines, 2)).events[0].message
 
 
+@pytest.mark.parametrize("epochs", [(0.1, 0.2), (0.1, 0.2, 0.3), (9.92, 10.08, 10.25)])
+def test_a_few_losses_at_fractions_of_an_epoch(values, epochs):
+    text = "".join(f"epoch {epoch:.2f} loss {2.8 - epoch / 10:.3f}\n" for epoch in epochs)
+    assert len(values("text", text)["loss"]) == len(epochs)
+
+
+def test_fractions_of_an_epoch_that_fall_are_not_a_log(put):
+    with pytest.raises(LogError):
+        stabdiag.read(put("epoch 1.5 loss 2.8\nepoch 0.5 loss 2.7\n"))
+
+
 @pytest.mark.parametrize(
     "heading",
     [
