@@ -50,7 +50,7 @@ _BARE_TENSORS: Final = lazy_pattern(
 _LOSS_ABOVE: Final = 400
 
 # nan.0, as Lightning prints a value that it rounds to the width of others.
-_WITH_DECIMALS: Final = lazy_pattern(rb"(?<![\w.])([-+]?(?:nan|inf))\.0{1,6}(?![\w.])")
+_WITH_DECIMALS: Final = lazy_pattern(rb"(nan|inf)(?<![\w.]...)\.0{1,6}(?![\w.])")
 
 # .nan and -.inf, as YAML writes them.
 _YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
@@ -59,11 +59,11 @@ _YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
 _MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<![\d.])1\.(?:#[A-Z]{1,8}\d{0,12}|\$)(?![\w$])")
 
 # Julia's NaN of 16 and 32 bits, and what AIX and C add to it.
-_NAN32: Final = lazy_pattern(rb"(?<![\w.])(NaN|Inf|nan|NAN)(?:16|32|Q|q|f)(?!\w)")
+_NAN32: Final = lazy_pattern(rb"(NaN|Inf|nan|NAN)(?<![\w.]...)(?:16|32|Q|q|f)(?!\w)")
 
 # (nan), [nan], "nan", -nan(ind), nan%, nan.0, NaN32 in the place of a value.
 _MARKED: Final = (
-    lazy_pattern(rb"nan[\"'()%.qf\]]"),
+    lazy_pattern(rb"nan(?:[\"'()%.\]]|[qf](?!\w))"),
     lazy_pattern(rb"NaN[\"'()%.\dQ\]]"),
     lazy_pattern(rb"inf[\"'().\]]|Inf\d|NANQ"),
 )
