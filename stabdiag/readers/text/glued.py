@@ -17,7 +17,7 @@ from stabdiag.readers.text.line_forms import may_contain, outline
 # The end of tqdm's bar, and another bar on the same line: … 2.15it/s, loss=0.5]Validating: 100%|██
 # A blank may separate a bar from its own values.
 _CLOSED_BAR: Final = lazy_pattern(
-    rb"((?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\])(?=[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|)"
+    rb"(?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\](?=[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|)"
 )
 # And a record that a program prints next to the bar, a count with its value or more: … 12.3s/it]10,
 # 2.2398 and … 580.1s/it]epoch: 11 loss: 0.706
@@ -199,7 +199,7 @@ def _separate_bars(block: bytes, lines: int) -> bytes:
     if block.count(_BAR) > lines + 1 or (
         len(block) <= _PASTE and _TWO_BARS.search(outline(block)) is not None
     ):
-        block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
+        block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(lambda bar: bar[0] + b"\r", block))
     if all(_COUNT_AFTER_BAR.search(text, 0, _PASTE) for text in (outline(block), block)):
         block = _COUNT_AFTER_BAR.sub(b"]\r", block)
     return block

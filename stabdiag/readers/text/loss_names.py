@@ -169,9 +169,18 @@ OTHER_PAIRS: Final = (
         rb": \1 ",
     ),
     # Epoch 3......loss 2.31......val 2.40, loss.......2.31
-    Normalization((b"....", b"oss"), rb"(?<=\d)\.{4,80} ?(?=[A-Za-z])", b"  "),
-    Normalization((b"....", b"oss"), rb"(?<=nan)\.{4,80} ?(?=[A-Za-z])", b"  "),
-    Normalization((b"....", b"oss"), rb"(?<=[A-Za-z])\.{4,80} ?(?=[-+\d]|nan)", b": "),
+    *(
+        Normalization(
+            (b"....", b"oss"),
+            rb"\.\.\.\.(?<=%b\.\.\.\.)\.{0,76} ?(?=%b)" % (before, behind),
+            replacement,
+        )
+        for before, behind, replacement in (
+            (rb"\d", b"[A-Za-z]", b"  "),
+            (b"nan", b"[A-Za-z]", b"  "),
+            (b"[A-Za-z]", rb"[-+\d]|nan", b": "),
+        )
+    ),
     # Markdown: - **Train Loss:** 2.31, **Loss**: 2.31
     Normalization(
         (b"oss:** ",), rb"\*\*([A-Za-z][\w /()-]{0,40}):\*\*(?= {1,4}[-+\dniNI])", rb"\1:"
