@@ -59,7 +59,7 @@ _EVALUATION_HEAD: Final = 1 << 19
 _FULL_BAR: Final = lazy_pattern(rb"(?<![\d/])(\d{1,9})/\1(?![\d/])")
 _MIN_BARS: Final = 2
 # The words of its line. The epoch may be on the first bar of a pair only.
-_WORD: Final = lazy_pattern(rb"[A-Za-z]+")
+_BAR_WORD: Final = lazy_pattern(rb"[A-Za-z]+")
 _EPOCH_LABEL: Final = lazy_pattern(rb"(?i)\bepochs?\b")
 _MAX_BARS: Final = 500
 
@@ -165,7 +165,7 @@ def find_evaluation_bar(data: bytes, *, is_counted: bool) -> Normalization | Non
 
 def _label(line: bytes) -> bytes:
     """Return the words of a line with a bar, without the epoch."""
-    return b" ".join(_WORD.findall(_EPOCH_LABEL.sub(b"", line)))
+    return b" ".join(_BAR_WORD.findall(_EPOCH_LABEL.sub(b"", line)))
 
 
 def find_evaluation_positions(data: bytes) -> Normalization | None:
