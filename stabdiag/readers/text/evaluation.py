@@ -13,7 +13,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.clean import line_end
-from stabdiag.readers.text.counters import is_word, line_counters
+from stabdiag.readers.text.counters import NTH, counter_value, is_word, line_counters
 from stabdiag.readers.text.grammar import (
     NUMBER_PATTERN,
     Kind,
@@ -54,6 +54,9 @@ _HALF: Final = 0.5001
 _MEAN: Final = lazy_pattern(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 
 
+# A bar is drawn behind its percentage: 100%|####|
+_PERCENT_BAR: Final = b"%|"
+
 # Best Valid accuracy: 77.00%, which never falls.
 _BEST_SO_FAR: Final = lazy_pattern(rb"(?<![a-z])best(?![a-z])", re.IGNORECASE)
 
@@ -68,9 +71,9 @@ class Evaluation(Kind):
     """Lines with the loss or a score of an evaluation, without the counter of other lines.
 
     They belong to the step before them. If a name recurs before the next line of the training, the
-    lines are batches of an evaluation, and the last mean printed after a value counts. Without a
-    mean, they may belong to several evaluations, and none counts, unless all are the same value: a
-    line and the progress bar below it.
+    lines are batches of an evaluation, and the last mean printed after a value counts, or the last
+    state of a progress bar. Otherwise they may belong to several evaluations, and none counts,
+    unless all are the same value: a line and the progress bar below it.
     """
 
     counter: bytes
@@ -91,6 +94,7 @@ class Evaluation(Kind):
                 for name, at in spans.items()
                 if name in repeated and (mean := _MEAN.match(line, at[1])) is not None
             }
+            means |= _last_states(repeated - means.keys(), stretch)
             unclear = _values_of(repeated - means.keys(), stretch)
             same = {name for name, values in unclear.items() if _are_same(values)}
             for row, (begin, line, spans) in enumerate(stretch):
@@ -182,6 +186,29 @@ def _values_of(names: AbstractSet[str], lines: list[_SpannedLine]) -> Mapping[st
         for name in spans.keys() & names:
             values[name].append(line[slice(*spans[name])])
     return values
+
+
+def _last_states(
+    names: AbstractSet[str], lines: list[_SpannedLine]
+) -> Mapping[str, tuple[int, bytes]]:
+    """Return the value of each of these names in the last state of a bar that is full, and its row.
+
+    The other lines with the name are states of the same bar: 50%|##  | 5/10, 100%|####| 10/10.
+    """
+    states: dict[str, tuple[int, bytes]] = {}
+    for name in names:
+        rows = [row for row, (_, _, spans) in enumerate(lines) if name in spans]
+        bars = [line_counters(lines[row][1]) for row in rows if _PERCENT_BAR in lines[row][1]]
+        for total in bars[0] if len(bars) == len(rows) else ():
+            if total.startswith(NTH) and all(total in bar for bar in bars):
+                counts = [
+                    counter_value(lines[row][1][slice(*bar[total])])
+                    for row, bar in zip(rows, bars, strict=True)
+                ]
+                if counts == sorted(counts) and counts[-1] == counter_value(total[len(NTH) :]):
+                    _, line, spans = lines[rows[-1]]
+                    states[name] = rows[-1], line[slice(*spans[name])]
+    return states
 
 
 def _are_same(values: list[bytes]) -> bool:

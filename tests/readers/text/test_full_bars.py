@@ -72,3 +72,30 @@ def test_bars_of_two_networks_are_no_evaluation(put):
     for epoch, (a, b) in enumerate(zip(LOSSES, EVALUATED, strict=True)):
         lines += [f"Epoch {epoch} critic: {tqdm(60, a)}", f"Epoch {epoch} actor: {tqdm(9, b)}"]
     assert "eval_loss" not in series(put, lines)
+
+
+def state(n, total, loss):
+    drawn = "█" * (10 * n // total)
+    return f"{100 * n // total:3}%|{drawn:10}| {n}/{total} [00:01<00:01, loss={loss:.6f}]"
+
+
+@pytest.mark.parametrize("label", ["Validation: ", "Val: ", "Evaluating: ", "Epoch {} val: "])
+def test_the_last_state_of_the_bar_of_an_evaluation_counts(put, label):
+    lines = []
+    for epoch, (trained, evaluated) in enumerate(zip(LOSSES, EVALUATED, strict=True)):
+        lines += [f"Epoch {epoch}: {tqdm(60, trained)}"]
+        lines += [label.format(epoch) + state(n, 9, evaluated + (9 - n) / 64) for n in (0, 3, 6, 9)]
+    read = series(put, lines)
+    assert read["loss"].values.tolist() == LOSSES
+    assert read["eval_loss"].values.tolist() == EVALUATED
+
+
+@pytest.mark.parametrize("counts", [(3, 6), (9, 3, 6, 9)])
+def test_states_of_another_bar_do_not_count(put, counts):
+    lines = []
+    for epoch, (trained, evaluated) in enumerate(zip(LOSSES, EVALUATED, strict=True)):
+        lines += [f"Epoch {epoch}: {tqdm(60, trained)}"]
+        lines += [f"Validation: {state(n, 9, evaluated + at / 64)}" for at, n in enumerate(counts)]
+    read = series(put, lines)
+    assert read["loss"].values.tolist() == LOSSES
+    assert "eval_loss" not in read
