@@ -134,8 +134,11 @@ def header_names(cells: Sequence[str]) -> tuple[str, ...]:
 
 def is_header(cells: Sequence[str]) -> bool:
     """Return True if these cells can only be names of columns."""
-    # A list that a cell begins ends in another cell: epoch 3 losses=[2.31, 0.45]
-    if any(len(cell) > _LONGEST_NAME or "=[" in cell for cell in cells):
+    # A list that a cell begins ends in another one: epoch 3 losses=[2.31, 0.45], loss: [2.31 0.45
+    if any(
+        len(cell) > _LONGEST_NAME or "=[" in cell or cell.count("[") > cell.count("]")
+        for cell in cells
+    ):
         return False
     words = [cell for cell in cells if meaning(cell)[0] == WORD]
     named = any(any(map(str.isalpha, word)) for word in words)
