@@ -244,8 +244,7 @@ class _OrderedLog:
         return self._history_of(number, self.order.run(number))
 
     def _history_of(self, number: int, run: Mask, *, resumed_at: int | None = None) -> History:
-        columns, names, picked = self.columns, self.names, self.picked
-        clock, data, order = self.clock, self.data, self.order
+        columns, names, clock, order = self.columns, self.names, self.clock, self.order
         events = [*self.events]
         losses = without_running_means(self.losses, clock, order.steps, run, columns.bar)
         losses = with_corrected_start(losses, order.steps, run)
@@ -256,29 +255,8 @@ class _OrderedLog:
         if order.runs > 1:
             lost = order.number[losses.records & ~np.isfinite(losses.values)]
             events.append(describe_runs(order.runs, number, lost, is_parallel=self.is_parallel))
-        series = dict(_series(data, names, losses, order.steps, run))
+        series = self._all_series(losses, run)
         taken = set(names.values())
-        series |= {
-            setting.role: setting
-            for setting in changing_settings(columns, picked, taken, order.steps, run)
-        }
-        series |= {part.role: part for part in late_loss_parts(columns, taken, order.steps, run)}
-        used = taken | {logged.column for logged in series.values()}
-        series |= {loss.role: loss for loss in other_loss_series(columns, used, order.steps, run)}
-        if "loss" in names and not columns.unnamed:
-            used |= {logged.column for logged in series.values()}
-            series |= {
-                value.role: value for value in failed_value_series(columns, used, order.steps, run)
-            }
-        series |= {score.role: score for score in score_series(columns, taken, order.steps, run)}
-        if self.ranks is not None and order.runs == 1:
-            others = clock.usable & losses.records & (order.number < 0)
-            series |= {
-                loss.role: loss
-                for loss in rank_loss_series(
-                    names["loss"], self.ranks, losses.values, order.steps, others
-                )
-            }
         if not columns.unnamed:
             events += columns_without_role(
                 columns.names, {logged.column for logged in series.values()} | taken
@@ -304,6 +282,29 @@ class _OrderedLog:
                 resumed_at=resumed_at,
             ),
         )
+
+    def _all_series(self, losses: Losses, run: Mask) -> dict[str, Series]:
+        """Return the series of one run by role, also those of columns without a role."""
+        columns, names, steps = self.columns, self.names, self.order.steps
+        series = dict(_series(self.data, names, losses, steps, run))
+        taken = set(names.values())
+
+        def add(more: Iterable[Series]) -> None:
+            series.update((logged.role, logged) for logged in more)
+
+        def used() -> set[str]:
+            return taken | {logged.column for logged in series.values()}
+
+        add(changing_settings(columns, self.picked, taken, steps, run))
+        add(late_loss_parts(columns, taken, steps, run))
+        add(other_loss_series(columns, used(), steps, run))
+        if "loss" in names and not columns.unnamed:
+            add(failed_value_series(columns, used(), steps, run))
+        add(score_series(columns, taken, steps, run))
+        if self.ranks is not None and self.order.runs == 1:
+            others = self.clock.usable & losses.records & (self.order.number < 0)
+            add(rank_loss_series(names["loss"], self.ranks, losses.values, steps, others))
+        return series
 
 
 def _series(
