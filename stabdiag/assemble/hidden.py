@@ -83,7 +83,7 @@ def find_hidden(
             results.append(_written_null(loss, others, absent, of_another_kind))
         for role, column in others.items():
             if accompanies_loss(loss, column, absent):
-                results.append(_absent_despite(loss, role, column, absent, absent_records, others))
+                results.append(_absent_despite(role, column, absent, absent_records, others))
         results.append(
             _empty_records(loss, others, absent, absent_records, of_another_kind, with_values)
         )
@@ -153,7 +153,6 @@ def _written_null(
 
 
 def _absent_despite(
-    loss: Column,
     role: str,
     column: Column,
     absent: Mask,

@@ -92,7 +92,7 @@ def run_fails(comparison: Comparison) -> Iterator[Finding]:
     step = min(steps, default=None)
     yield RUN_FAILS.finding(
         " ".join(filter(None, [_ends(failed, sound), _settings(suspects), _conclusion(suspects)])),
-        _first_action(comparison, suspects, failed, sound),
+        _first_action(suspects, failed, sound),
         next_actions=_next_actions(suspects, failed, sound),
         step=step,
         measured={
@@ -218,7 +218,6 @@ def _conclusion(suspects: Sequence[Difference]) -> str:
 
 
 def _first_action(
-    comparison: Comparison,
     suspects: Sequence[Difference],
     failed: Sequence[FinalLevel],
     sound: Sequence[FinalLevel],

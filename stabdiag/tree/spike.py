@@ -94,7 +94,7 @@ def _is_there_a_spike(case: Case) -> Reply:
     }
     wide = width(case)
     if worst is None and case.recurring is not None:
-        return _recur(case, case.recurring, measured)
+        return _recur(case.recurring, measured)
     if worst is None:
         return no(
             f"{counted}; {_why_none(case)}{wide}",
@@ -212,7 +212,7 @@ def highest(case: Case) -> str:
     )
 
 
-def _recur(case: Case, recurring: RecurringSpikes, measured: dict[str, Scalar]) -> Reply:
+def _recur(recurring: RecurringSpikes, measured: dict[str, Scalar]) -> Reply:
     """Answer that spikes recur; they are judged as a group."""
     return yes(
         f"the loss spiked {len(recurring)} times and recovered each time, by "

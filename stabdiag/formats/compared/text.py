@@ -68,7 +68,7 @@ def _drawn(overlay: view.Overlay, page: Page) -> Iterator[Text]:
     )
     for i, lines in enumerate(zip(*curves, strict=True)):
         chars = [
-            _char(overlay, column, is_event=index == event)
+            _char(column, is_event=index == event)
             for index, column in enumerate(zip(*lines, strict=True))
         ]
         yield row(labels.get(i, ""), "┤" if i in labels else "│", styled(chars, page), page)
@@ -92,7 +92,7 @@ def _legend(overlay: view.Overlay, scale: Scale, page: Page) -> Iterator[Text]:
     yield from page.wrap("; ".join(parts), "  ")
 
 
-def _char(overlay: view.Overlay, column: tuple[str, ...], *, is_event: bool) -> tuple[str, str]:
+def _char(column: tuple[str, ...], *, is_event: bool) -> tuple[str, str]:
     """Return a character and its style: the line, else the first mark in this column."""
     line, *others = column
     if line not in (BLANK, " "):

@@ -55,7 +55,7 @@ def epoch_steps(epochs: list[Record]) -> list[Record]:
     records: list[Record] = []
     evaluated = assign(epochs[0]).has("eval_loss")
     for epoch in epochs:
-        steps = _records(epoch.get(inside), inside, epoch)
+        steps = _records(epoch.get(inside), epoch)
         if evaluated:
             steps = [step for step in steps if not _only_evaluates(tuple(step))]
         summary = {
@@ -129,7 +129,7 @@ def _holder(epochs: Sequence[Record]) -> str | None:
     return None
 
 
-def _records(steps: object, inside: str, epoch: Record) -> list[Record]:
+def _records(steps: object, epoch: Record) -> list[Record]:
     """Return the records of the steps of one epoch, or make them from its lists."""
     if not isinstance(steps, list):
         return []
