@@ -121,15 +121,6 @@ OTHER_PAIRS: Final = (
     Normalization(
         (b"loss of ",), rb"\bloss of (?=-?\d{1,9}\.\d|(?:nan|NaN|inf)(?:[\s,;]|$))", b"loss: "
     ),
-    # [###   ] 5% (3 of 60) loss 2.31
-    *(
-        Normalization(
-            (b" of ", b"oss"),
-            rb"%b(\d{1,9}) of (\d{1,9})(?=%b)" % (re.escape(opening), re.escape(closing)),
-            opening + rb"\1/\2",
-        )
-        for opening, closing in ((b"(", b")"), (b"[", b"]"))
-    ),
     # <epoch>3</epoch><loss>2.31</loss>
     Normalization(
         (b"oss>", b"</"),
@@ -181,15 +172,6 @@ OTHER_PAIRS: Final = (
             (b"[A-Za-z]", rb"[-+\d]|nan", b": "),
         )
     ),
-    # Markdown: - **Train Loss:** 2.31, **Loss**: 2.31
-    Normalization(
-        (b"oss:** ",), rb"\*\*([A-Za-z][\w /()-]{0,40}):\*\*(?= {1,4}[-+\dniNI])", rb"\1:"
-    ),
-    Normalization(
-        (b"oss**: ",), rb"\*\*([A-Za-z][\w /()-]{0,40})\*\*(?=: {1,4}[-+\dniNI])", rb"\1"
-    ),
-    # A value in bold: Perplexity **12.5**, Validation perplexity: **320.5**
-    Normalization((b" **", b"**\n"), rb"(?<=[ :=])\*\*(%b)\*\*(?=\s)" % NUMBER_PATTERN, rb"\1"),
     # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
     Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
     Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dniNI])", b"loss_"),

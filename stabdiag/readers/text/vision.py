@@ -177,19 +177,13 @@ VISION: Final = (
         rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b[%%,])" % NUMBER_PATTERN,
         rb"At iteration \1, rms loss=",
     ),
-    Normalization((b"ean rms=", b" char error = "), rb"New (?:best|worst) (?=char error = )", b""),
-    # On the same line follows an evaluation of an earlier iteration, or a test that was skipped:
+    # On the same line follows an evaluation of an earlier iteration:
     # At iteration 2100, stage 0, Eval Char error rate=5.1, Word error rate=20.3
     Normalization(
         (b"ean rms=", b"Eval Char error rate="),
         rb"At iteration (\d{1,12}), stage \d, Eval Char error rate=(%b), Word error rate=(%b)"
         % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb" eval_cer=\2, eval_wer=\3 of \1",
-    ),
-    Normalization(
-        (b"ean rms=", b"skipping test at iteration"),
-        rb"skipping test at iteration ?(?=\d)",
-        b"skipping test of ",
     ),
     # And for each sample, below Iteration 2109: BEST OCR TEXT : a line: Mean rms=5.341%, delta=8%,
     # train=80.5%(90.7%), skip ratio=0%.
