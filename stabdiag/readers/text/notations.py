@@ -150,12 +150,12 @@ _MIN_TUPLES: Final = 2
 # A tuple of Python 2: ('Epoch', 3, 'loss', 2.31)
 _STRING: Final = rb"u?(?:'[^'\n]{0,100}'|\"[^\"\n]{0,100}\")"
 # A number, or a call: tensor(2.31, device='cuda:0')
-_VALUE: Final = rb"(?: ?\w{0,20}\([^()\n]{0,60}\)|[^'\",(\n]{1,60})"
+_TUPLE_VALUE: Final = rb"(?: ?\w{0,20}\([^()\n]{0,60}\)|[^'\",(\n]{1,60})"
 
 # The last line of a log may be cut. Only one of the cells can match, so that a search is linear.
-_TUPLE: Final = rb"(?m)^\((%b(?:,(?: ?%b|%b)){1,40})\)?$" % (_STRING, _STRING, _VALUE)
+_TUPLE: Final = rb"(?m)^\((%b(?:,(?: ?%b|%b)){1,40})\)?$" % (_STRING, _STRING, _TUPLE_VALUE)
 
-_TUPLE_CELL: Final = lazy_pattern(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|(%b)" % _VALUE)
+_TUPLE_CELL: Final = lazy_pattern(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|(%b)" % _TUPLE_VALUE)
 _DECORATION: Final = lazy_pattern(rb"\\[nrt]|%[dfs]|#")
 
 
