@@ -685,3 +685,12 @@ def test_a_perplexity_has_no_level_of_chance(symptom, name):
     logged = {"step": AT, name: falling(700.0, 30.0), "accuracy": AT / N}
     assert symptom("initial-loss-off", logged) is None
     assert symptom("initial-loss-off", logged | {"loss": logged[name]}) is not None
+
+
+@pytest.mark.parametrize(("change", "is_present"), [(1e-6, False), (0.0, True), (0.1, True)])
+def test_a_rounded_loss_next_to_evaluations_that_still_change_is_constant(change, is_present):
+    rounds = np.arange(2100, 2200, 5)
+    evaluations = 0.53 + change * np.arange(20) / 20
+    columns = {"step": rounds, "loss": np.full(20, 0.528952), "eval_loss": evaluations}
+    slugs = {finding.slug for finding in stabdiag.diagnose(columns).findings}
+    assert ("loss-constant" in slugs) == is_present

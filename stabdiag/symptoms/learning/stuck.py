@@ -117,7 +117,7 @@ def loss_constant(case: Case) -> Evidence | None:
     changes = np.flatnonzero(x != x[-1])
     start = int(changes[-1]) + 1 if len(changes) else 0
     count, first = len(x) - start, int(steps[start])
-    if count < _min_identical(case):
+    if count < _min_identical(case) or _is_converged(case, first):
         return None
     # A policy's loss may be 0, but not without a gradient.
     if x[-1] == 0 and not ("reward" in case.history.series and case.history.without_gradient):
@@ -159,6 +159,18 @@ def loss_constant(case: Case) -> Evidence | None:
             _ADVANTAGES if action is ONE_BATCH else action for action in next_actions
         ),
     )
+
+
+def _is_converged(case: Case, first: int) -> bool:
+    """Return True if evaluations change in their last digits only: the model is still trained.
+
+    The training loss is constant because it is rounded, as at the end of boosting.
+    """
+    evaluations = case.history.finite("eval_loss")
+    x = evaluations.values[evaluations.steps >= first]
+    if not len(x):
+        return False
+    return 0 < float(np.ptp(x)) <= TENTH**MIN_EXACT_DIGITS * float(np.abs(x).max())
 
 
 def _period(x: Floats) -> int | None:
