@@ -39,6 +39,8 @@ _MIN_OF_EPISODES: Final = 3
 _TITLE_OF_RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|result)")
 
 _NEXT: Final = lazy_pattern(rb",|[ \t]{1,8}[-+]?\.?\d|[ \t]{0,8}$")
+# A loss with more values is a series, whatever separates them.
+_MORE_VALUES: Final = lazy_pattern(rb"(?:[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\.?\d[\d.eE+-]{0,30}){2}")
 # A statement of source code.
 _CODE_LINE: Final = lazy_pattern(
     rb"[ \t]{0,40}(?:for|while|if|elif|else|def|class|import|from|return|print|with)\b"
@@ -95,6 +97,8 @@ def _find_scores(data: bytes) -> Mapping[str, float | str] | None:
     if len({*names}) < len(names) or len(others) > len(lines) - len(others):
         return None
     if any(map(_CODE_LINE.match, lines)):
+        return None
+    if any(is_a_loss(i.name) and _MORE_VALUES.match(line, i.value[1]) for line, i in named):
         return None
     if any(is_setting(item.name) for _, item in named) or assign(names).has("lr"):
         return None
