@@ -28,7 +28,9 @@ _ALARM: Final = lazy_pattern(
     rb"|lost connection|connection (?:was )?lost|read-only"
     rb"|unable to (?:write|save|open|read|load|reach|connect|allocate|continue)|requeued?"
     rb"|abnormal(?:ly)?|abruptly|oom|not ready|did not respond|out of \w{3,20}|dumped core"
-    rb"|cannot access|user defined signal \d|endpoint closed|device lost"
+    rb"|cannot (?:access|write)|timed out|core dumped|disk full|disk is full|stale file handle"
+    rb"|rendezvous closed|is destroyed|(?:will be|being) stopped in|user defined signal \d"
+    rb"|endpoint closed|device lost"
     rb"|stopped working|access violation|was hung|hangup|hung up)(?![\w-]|\.\w)"
     rb"|^return code [1-9]|\w(?:run|job|task) failed|^\^c$"
 )
@@ -38,7 +40,8 @@ _NO_ALARM: Final = lazy_pattern(
     rb"|nobody|skip\w*|retr(?:y|ied|ying|ies)|old|guard|active|ignor\w*|fallback|recover\w*|reconnect\w*"
     rb"|resum\w*|continu\w*|warnings?|deprecat\w*|instead"
     rb"|avoid\w*|prevent\w*|unlikely"
-    rb"|using|handl\w*|rates?|analysis|bars?|saved|saving|stale|previous|success\w*|succeeded"
+    rb"|using|(?<!file )handl\w*|rates?|analysis|bars?|saved|saving|stale(?! file)"
+    rb"|(?<!to )previous|protection|success\w*|succeeded"
     rb"|complet\w*|finished|normally|graceful\w*"
     rb"|if|when|may|might|would|can|could|should|off|press|hint|tip|true|false"
     rb"|accuracy|f1|score|mean|average|test|val|valid|validation|eval|evaluation|word|passed"
@@ -47,7 +50,8 @@ _NO_ALARM: Final = lazy_pattern(
     rb"|disabled|policy|limit|count|limiting|again|restart\w*|defaults?|loaders?|episodes?"
     rb")(?![\w-])"
     # Of the numbers with points, addresses are none.
-    # Instructions, and the end of helpers.
+    # Counts, instructions, and the end of helpers.
+    rb"|^(?:number|count) of "
     rb"|^(?:set|use|pass|add|see|try) |(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
     rb"(?:\w{0,6}loaders?|workers|threads|servers?|prefetch\w*)(?![\w-])"
     rb"|(?<!signal )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,9}(?![.\d])|[=:] ?-?\d{1,12}\s{0,9}$"

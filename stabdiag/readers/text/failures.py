@@ -207,6 +207,11 @@ _BOUND: Final = lazy_pattern(
     rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20} ?[:=] ?[-+]?inf"
 )
 
+# A count of such values, which is 0.
+_NONE_COUNTED: Final = lazy_pattern(
+    rb"(?:nans?|infs?|infinite|non-?finite)[\w /-]{0,30} ?[:=] ?0\s{0,9}$"
+)
+
 # Source code, comments and settings.
 _SOURCE_CODE: Final = lazy_pattern(
     rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import "
@@ -278,6 +283,8 @@ def _failure_of_form(line: bytes) -> Failure | None:
     if not (is_minimum or is_implied or is_overflow or _NAMES_IT.search(text)):
         return None
     if _SOURCE_CODE.search(line) or _FINITE_LOSS.search(line) or _BOUND.search(text):
+        return None
+    if _NONE_COUNTED.search(text):
         return None
     if is_minimum:
         return Failure.MINIMUM_SCALE
