@@ -25,7 +25,6 @@ from stabdiag.assemble.extra_series import (
     score_series,
 )
 from stabdiag.assemble.losses import (
-    load,
     read_losses,
     with_hidden_activations,
     with_hidden_norms,
@@ -42,6 +41,7 @@ from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, select_rank
 from stabdiag.assemble.steps import read_steps, with_clock
+from stabdiag.assemble.usable_columns import load_usable
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.events import Event, EventCode, EventKind, step_unit
 from stabdiag.model.frozen import frozen
@@ -104,7 +104,7 @@ def build_history(
     clock = read_steps(columns, names)
     events = [*unreadable_lines(columns), *clock.events]
     events += [Event(kind=EventKind.COLUMN, message=note) for note in named.notes]
-    data, dropped = load(columns, names, of_epochs=clock.of_epochs)
+    data, dropped = load_usable(columns, names, of_epochs=clock.of_epochs)
     data, names, moved = with_clock(data, names)
     # 3. and 4. Losses, and hidden NaN in losses and gradient norms.
     data, restored = with_hidden_norms(data, null_is_nan=columns.distinguishes_null)

@@ -24,7 +24,7 @@ _MARKED_PAIRS: Final = tuple(
 )
 
 # The text between two marks; a function is faster than a template.
-_VALUE: Final = itemgetter(1)
+_MARKED_TEXT: Final = itemgetter(1)
 
 # loss: <b>nan</b>
 _TAG: Final = lazy_pattern(
@@ -38,7 +38,7 @@ def without_emphasis(block: bytes) -> bytes:
     # The search for a single byte is far faster, and most logs have none of them.
     for sign, marked in _MARKED_PAIRS:
         if sign in block:
-            block = marked.sub(_VALUE, block)
+            block = marked.sub(_MARKED_TEXT, block)
     if b"*" in block and b"**" in block:
-        block = _BOLD_TEXT.sub(_VALUE, block)
+        block = _BOLD_TEXT.sub(_MARKED_TEXT, block)
     return _TAG.sub(b"", block) if may_contain(block, b"</") else block

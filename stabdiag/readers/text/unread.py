@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from copy import copy
-from itertools import islice
 from typing import Final, Self
 
 from stabdiag.model.events import MAX_SUMMARY, EventCode, LeftOut
@@ -22,13 +21,13 @@ from stabdiag.readers.left_out import (
     rows_end,
     unreadable,
 )
-from stabdiag.readers.text.clean import LONGEST_TEXT_LINE, Text, find_positions, line_end
-from stabdiag.readers.text.counters import POSITION
+from stabdiag.readers.text.clean import LONGEST_TEXT_LINE, Text, line_end
 from stabdiag.readers.text.cut_end import begins_like
 from stabdiag.readers.text.grammar import TextPart, is_a_loss
 from stabdiag.readers.text.line_forms import SAME_DIGITS, line_forms
 from stabdiag.readers.text.unread_forms import (
     DIGIT,
+    MAX_UNREAD_LINE,
     LineForm,
     Words,
     classify_line,
@@ -37,12 +36,14 @@ from stabdiag.readers.text.unread_forms import (
     has_delimiter,
     has_loss_value,
     has_word_as_loss,
+    is_other_bar,
     is_unread_row,
     loss_shape,
     names_loss,
     other_words,
     repeats_loss,
     row_form,
+    whole_line,
 )
 
 _ROW_COUNT: Final = lazy_pattern(rb"(?:[\s|\[(]|%b){0,40}(\d{1,12})(?![\d.:/-])" % "│|┃|║".encode())
@@ -57,17 +58,13 @@ _MAX_SAMPLES: Final = 200
 # The next step of a log is at most this many times the last one.
 _NEXT_STEP: Final = 1.5
 
-_MAX_UNREAD_LINE: Final = 2000
-
 # At most this many lines of a block are compared with the form of a record without its loss.
 _MAX_EXAMINED_UNREAD: Final = 200
 # A block whose lines have at most this many forms only repeats a few messages.
 MAX_FORMS: Final = 200
 _MAX_BETWEEN: Final = 1 << 14
-# The bar of the last evaluation before is this many bytes above the last loss, and the first few
-# lines with its length show its shape.
+# The bar of the last evaluation before is this many bytes above the last loss.
 _MAX_ABOVE: Final = 1 << 18
-_MAX_UNREAD_BARS: Final = 5
 # The most bytes below a record that breaks off: the end of a post, or an exception.
 _MAX_BELOW: Final = 1 << 13
 _BELOW_LOG: Final = lazy_pattern(rb"[ \t\r]{0,80}(?:\n|```|~~~|<|Traceback )")
@@ -155,14 +152,14 @@ class UnreadLines:
 
         ``losses`` are the positions of the losses in ascending order.
         """
-        lines = (_whole_line(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE])
+        lines = (whole_line(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE])
         self._last_samples = (*lines,)
         self._samples = (*self._samples[-_MAX_SAMPLES:], *self._last_samples)
         self._forms = frozenset()
         self._alike, self._others, self._line, self._width = 0, 0, None, 0
         self._cut_losses = 0
         begin = line_end(data, losses[-1], len(data))
-        self._last = _whole_line(data, losses[-1])
+        self._last = whole_line(data, losses[-1])
         begin = rows_end(data, begin) if b"|" in self._last else begin
         first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
         self._between = self._recent = data[max(first, begin - _MAX_BETWEEN) : begin]
@@ -187,7 +184,7 @@ class UnreadLines:
         for line in later.split(b"\n"):
             if examined >= _MAX_EXAMINED_UNREAD and not may_have_records:
                 break
-            same_digits = line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS)
+            same_digits = line[:MAX_UNREAD_LINE].translate(SAME_DIGITS)
             form = classify_line(same_digits)
             is_unread = form is not LineForm.NO_NUMBER and begin not in used
             # A killed job or a cut paste ends like this.
@@ -196,7 +193,7 @@ class UnreadLines:
                 self._unfinished = number
                 break
             if is_unread and form is LineForm.MAY_BE_RECORD:
-                is_unread = not self._take(line[:_MAX_UNREAD_LINE], same_digits, number)
+                is_unread = not self._take(line[:MAX_UNREAD_LINE], same_digits, number)
             if form is LineForm.NO_NUMBER and b"oss" in line.lower():
                 self._width = header_width(line.decode("utf-8", "replace")) or self._width
                 if self._has_word_as_loss(line):
@@ -205,7 +202,7 @@ class UnreadLines:
             is_candidate = is_read or (is_unread and b"oss" not in line.lower())
             if is_candidate and examined < _MAX_EXAMINED_UNREAD:
                 examined += 1
-                self._take_without_loss(line[:_MAX_UNREAD_LINE], number, is_read=is_read)
+                self._take_without_loss(line[:MAX_UNREAD_LINE], number, is_read=is_read)
             begin = after
             number += 1
 
@@ -229,7 +226,7 @@ class UnreadLines:
             return breaks_off(line.decode("utf-8", "replace"))
         if _LOSS_WITHOUT_VALUE.search(line) is not None:
             return True
-        if len(line) > _MAX_UNREAD_LINE:
+        if len(line) > MAX_UNREAD_LINE:
             return False
         if begins_like(line, (self._last,)):
             return True
@@ -237,10 +234,10 @@ class UnreadLines:
 
     def _may_count(self, line: bytes) -> bool:
         """Return True if a line may look like a record, with its loss or without it."""
-        form = classify_line(line[:_MAX_UNREAD_LINE])
+        form = classify_line(line[:MAX_UNREAD_LINE])
         if form is LineForm.NO_NUMBER:
             return self._has_word_as_loss(line)
-        shown = line[:_MAX_UNREAD_LINE]
+        shown = line[:MAX_UNREAD_LINE]
         return (
             form is LineForm.MAY_BE_RECORD or self._has_words(shown) or self._has_other_value(shown)
         )
@@ -307,7 +304,7 @@ class UnreadLines:
                 is_row and not self._is_between(line)
             ):
                 return False
-        elif repeats_loss(line, self._last) or self._is_other_bar(line):
+        elif repeats_loss(line, self._last) or is_other_bar(line, self._last, self._above):
             return False
         self._count(number, line, is_alike=alike)
         return True
@@ -347,23 +344,6 @@ class UnreadLines:
         if self._line is None:
             self._line, self._text = number, line
 
-    def _is_other_bar(self, line: bytes) -> bool:
-        """Return True if a line is in a bar of another length, whose earlier lines are not read.
-
-        It is the bar of an evaluation next to the bars of the training.
-        """
-        totals, own_totals = _totals(line), _totals(self._last)
-        if not (totals and own_totals) or totals & own_totals:
-            return False
-        others = (
-            _whole_line(self._above, place)
-            for total in totals
-            for place in islice(find_positions(self._above, b"/" + total), _MAX_UNREAD_BARS)
-        )
-        return any(
-            _totals(other) == totals and loss_shape(other) == loss_shape(line) for other in others
-        )
-
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""
         count = self._alike + (self._others if self._others > MAX_SUMMARY else 0)
@@ -395,13 +375,3 @@ def _starts_by_kind(parts: Iterable[TextPart]) -> tuple[list[int], list[int], se
 def _has_long_line(data: bytes) -> bool:
     """Return True if a line is so long that it was probably cut."""
     return any(2 * len(line) > LONGEST_TEXT_LINE for line in data.split(b"\n"))
-
-
-def _totals(line: bytes) -> set[bytes]:
-    """Return the lengths of the bars on a line: 600 for 10/600."""
-    return {match[2] for match in POSITION.finditer(line[:_MAX_UNREAD_LINE])}
-
-
-def _whole_line(data: bytes, place: int) -> bytes:
-    begin = data.rfind(b"\n", 0, place + 1) + 1
-    return data[begin : line_end(data, begin, _MAX_UNREAD_LINE)]

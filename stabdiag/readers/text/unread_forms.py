@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 from functools import lru_cache
+from itertools import islice
 from typing import Final, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.left_out import is_row, may_hold_loss
+from stabdiag.readers.text.clean import find_positions, line_end
+from stabdiag.readers.text.counters import POSITION
 from stabdiag.readers.text.line_forms import SAME_DIGITS
 from stabdiag.readers.text.tokens import has_number
+
+# Lines are compared up to this length.
+MAX_UNREAD_LINE: Final = 2000
+
+# The first few lines with the length of a bar show its shape.
+_MAX_UNREAD_BARS: Final = 5
 
 # The text before the value of a loss: up to its name, and the separator.
 _BEFORE_VALUE: Final = lazy_pattern(
@@ -160,3 +169,33 @@ def repeats_loss(line: bytes, last: bytes) -> bool:
 def record_form(line: bytes) -> bytes:
     """Return the form of a record: the text up to its loss, or the whole line without numbers."""
     return loss_shape(line) or row_form(line)
+
+
+def is_other_bar(line: bytes, last: bytes, above: bytes) -> bool:
+    """Return True if a line is in a bar of another length, whose earlier lines are not read.
+
+    It is the bar of an evaluation next to the bars of the training. ``last`` is the line of the
+    last loss, and ``above`` the text above it.
+    """
+    totals, own_totals = _totals(line), _totals(last)
+    if not (totals and own_totals) or totals & own_totals:
+        return False
+    others = (
+        whole_line(above, place)
+        for total in totals
+        for place in islice(find_positions(above, b"/" + total), _MAX_UNREAD_BARS)
+    )
+    return any(
+        _totals(other) == totals and loss_shape(other) == loss_shape(line) for other in others
+    )
+
+
+def _totals(line: bytes) -> set[bytes]:
+    """Return the lengths of the bars on a line: 600 for 10/600."""
+    return {match[2] for match in POSITION.finditer(line[:MAX_UNREAD_LINE])}
+
+
+def whole_line(data: bytes, place: int) -> bytes:
+    """Return the line at a position."""
+    begin = data.rfind(b"\n", 0, place + 1) + 1
+    return data[begin : line_end(data, begin, MAX_UNREAD_LINE)]
