@@ -21,12 +21,12 @@ from stabdiag.model.text import plural
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Bar, Columns
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.bounds import negate_bounds
 from stabdiag.readers.text.clean import Text, cleaned
 from stabdiag.readers.text.counters import EPOCH, STEP
 from stabdiag.readers.text.evaluation import Evaluation
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.evidence import evidence
-from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.line_forms import may_contain
 from stabdiag.readers.text.lists import find_lists, may_have_lists, read_lists
 from stabdiag.readers.text.log import read_log
@@ -99,10 +99,11 @@ def read(stream: Stream) -> Columns:
     columns = read_log(stream, "text", result.grammar)
     if result.has_only_bests:
         columns = replace(columns, left_out=(*columns.left_out, _OTHER_MODELS))
-    columns, note = _negate_bounds(columns) if result.word.lower() in OBJECTIVES else (columns, "")
+    columns, note = negate_bounds(columns) if result.word.lower() in OBJECTIVES else (columns, "")
+    described = ", ".join(filter(None, (_describe(result), note)))
     event = Event(
         kind=EventKind.COLUMN,
-        message=f"read by its names and values ({result.certainty}): {_describe(result)}{note}",
+        message=f"read by its names and values ({result.certainty}): {described}",
     )
     columns = _counting_epochs(columns) if result.counter == EPOCH else columns
     events = (event, *columns.events)
@@ -151,22 +152,6 @@ def _counting_epochs(columns: Columns) -> Columns:
     return replace(
         columns, names=(*names,), load=lambda name: load(STEP if name == epoch else name)
     )
-
-
-def _negate_bounds(columns: Columns) -> tuple[Columns, str]:
-    """Return the columns with losses negated if they are a rising bound, and a note about it.
-
-    The logarithm of a probability, or a bound of it, is below zero. Its negative is the loss.
-    """
-    bounds = [name for name in columns.names if is_a_loss(name)]
-    values = [columns.load(name).logged for name in bounds]
-    if not any(len(logged) and 2 * np.count_nonzero(logged < 0) > len(logged) for logged in values):
-        return columns, ""
-
-    negated = columns.with_changed(
-        lambda name, column: replace(column, values=-column.values) if name in bounds else column
-    )
-    return negated, ", with its sign turned: a higher value is better"
 
 
 def _describe(result: TextEvidence) -> str:

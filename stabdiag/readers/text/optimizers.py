@@ -48,7 +48,7 @@ OPTIMIZERS: Final = (
 )
 
 # The heading of a table: Iteration   FunEvals     Step Length    Function Val        Opt Cond
-_ITERATION_NAMES: Final = rb"^[ \t|]{0,80}(?:#[ \t]{0,4})?Iter(?:ation)?s?[ \t|][^\n]{0,120}?"
+_ITERATION_NAMES: Final = rb"^[ \t|]{0,80}(?:#[ \t]{0,4})?[Ii]ter(?:ation)?s?[ \t|][^\n]{0,120}?"
 _FUNCTION: Final = (
     rb"(?<=[ \t|])(?:(?:[Bb]est |[Mm]in )?f\(x\)|(?:Func(?:tion)?|[Oo]bj(?:ective)?)[ _-]?"
     rb"[Vv]al(?:ue)?|[Ff][Vv]al)(?=[ \t|\n])"
@@ -58,15 +58,67 @@ _FUNCTION_WORDS: Final = (b"(x)", b"al")
 # MATLAB's two names with a blank between them are two cells:  Iter F-count            f(x)
 _TWO_COUNTS: Final = lazy_pattern(rb"[ \t](Iter )(?=F-count)")
 
+# The heading of a function that is maximized: Iter      log prob        ||dx||      ||grad||
+_PROBABILITY_HEADING: Final = lazy_pattern(
+    rb"(%b(?<=[ \t|]{2}))(log[ _-]?prob(?:ability)?|[Ll]og[ _-]?[Ll]ik(?:elihood)?|ELBO)"
+    rb"(?=[ \t]?[ \t|\n])([^\n]{0,200})" % _ITERATION_NAMES,
+    re.MULTILINE,
+)
+_PROBABILITY_WORDS: Final = (
+    b"prob",
+    b"ikelihood",
+    b"oglik",
+    b"og-lik",
+    b"og_lik",
+    b"ogLik",
+    b"ELBO",
+)
+# The heading has a loss, or is that of a sampler.
+_NO_OPTIMIZER: Final = lazy_pattern(rb"(?i)loss|perplexity|nll|accept|sampl|leapfrog|tree")
+# Stan's norms of the step and of the gradient, and names that are no words.
+_NORMS: Final = (
+    (b" ||grad||", b"grad_norm"),
+    (b"||dx||", b"    dx"),
+    (b"# evals", b"  evals"),
+)
+
 
 def name_function(data: bytes) -> bytes:
     """Return a text whose headings of iterations name the column of a function a loss.
 
     All columns stay where they are.
     """
-    if b"Iter" not in data or not any(word in data for word in _FUNCTION_WORDS):
+    if any(word in data for word in _PROBABILITY_WORDS):
+        data = _PROBABILITY_HEADING.sub(_with_bound, data)
+    if b"ter" not in data or not any(word in data for word in _FUNCTION_WORDS):
         return data
     return _FUNCTION_HEADING.sub(_with_loss, data)
+
+
+def heading_of_probability(data: bytes) -> bool | None:
+    """Return True if a heading is of a probability, which rises, as Stan prints it.
+
+    Return None if only the values can tell, and False for any other text.
+    """
+    if not any(word in data for word in _PROBABILITY_WORDS):
+        return False
+    headings = [match for match in _PROBABILITY_HEADING.finditer(data) if _is_bound(match)]
+    if not headings:
+        return False
+    return True if all(_NORMS[0][0] in match[3] for match in headings) else None
+
+
+def _is_bound(heading: re.Match[bytes]) -> bool:
+    return _NO_OPTIMIZER.search(heading[0]) is None
+
+
+def _with_bound(heading: re.Match[bytes]) -> bytes:
+    if not _is_bound(heading):
+        return heading[0]
+    others = heading[3]
+    for name, replacement in _NORMS:
+        others = others.replace(name, replacement)
+    return heading[1] + b"Loss".rjust(len(heading[2])) + others
 
 
 def _with_loss(heading: re.Match[bytes]) -> bytes:

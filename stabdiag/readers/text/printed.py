@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
@@ -32,10 +32,11 @@ from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.pieces import Piece, Rows
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.bounds import negate_bounds, rises_above_zero
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.line_forms import outline
-from stabdiag.readers.text.optimizers import name_function
+from stabdiag.readers.text.optimizers import heading_of_probability, name_function
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.table import make_cell_piece
 
@@ -121,13 +122,23 @@ def read(stream: Stream) -> Columns:
     pieces: dict[str, Piece] = {}
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
         pieces.setdefault(name, make_cell_piece(column))  # of equal names the first one counts
-    return columns_from_chunks(
+    columns = columns_from_chunks(
         [Rows.of(pieces)],
         source=stream.name,
         format="printed-table",
         bad=table.others,
         notes=(*stream.notes, *_other_tables(stream.peek(_MAX_PRINTED_BYTES), table)),
     )
+    is_of_probability = heading_of_probability(stream.peek(_MAX_PRINTED_BYTES))
+    if is_of_probability is False:
+        return columns
+    columns, note = negate_bounds(columns, rises=is_of_probability is True)
+    if not note and rises_above_zero(columns):
+        raise NoUsableRecord(
+            f"{stream.name}: a likelihood above zero that rises may have been maximized or not;"
+            " rename its column to loss if it is minimized"
+        )
+    return replace(columns, notes=(*columns.notes, f"the loss is a likelihood {note}"))
 
 
 def short_table(data: bytes) -> tuple[tuple[str, ...], list[Cells]] | None:

@@ -88,3 +88,59 @@ def test_a_table_of_a_function_without_iterations_is_not_a_log(series):
     rows = "".join(f"    {n}.0    {f}\n" for n, f in enumerate(VALUES))
     with pytest.raises(LogError):
         series(f"      x      f(x)\n{rows}")
+
+
+STAN = (
+    "    Iter      log prob        ||dx||      ||grad||       alpha      alpha0  # evals  Notes \n"
+)
+STAN_ROW = (
+    "{n:8d}  {f:12.6g}           nan  {g:12.6g}         0.5           1      {n:3d}  {note}\n"
+)
+
+
+def stan(values):
+    rows = (
+        STAN_ROW.format(
+            n=10 * n, f=f, g=4 / (n + 1), note="LS failed, Hessian reset" * (n % 3 == 2)
+        )
+        for n, f in enumerate(values)
+    )
+    return "initial log joint probability = -950\n" + STAN + "".join(rows)
+
+
+@pytest.mark.parametrize("start", [-900.0, 1500.0])
+def test_the_log_of_a_probability_density_rises(series, start):
+    read = series(stan([start + 10 * n for n in range(5)]))
+    assert read["loss"].steps.tolist() == [0, 10, 20, 30, 40]
+    assert read["loss"].values.tolist() == [-start - 10 * n for n in range(5)]
+    assert read["grad_norm"].values.tolist() == [4, 2, 1.33333, 1, 0.8]
+
+
+PROBABILITY_TABLES = {
+    "an EM algorithm": ("iteration      loglik      change\n", "{n:9d}  {f:10.3f}    {g:8.4f}\n"),
+    "variational": (
+        "   iter             ELBO   delta_ELBO_mean\n",
+        "{n:7d}  {f:15.3f}  {g:16.3f}\n",
+    ),
+    "bars": ("| Iteration | Log-likelihood | Change |\n|---|---|---|\n", "| {n} | {f} | {g} |\n"),
+}
+
+
+@pytest.mark.parametrize(("heading", "row"), PROBABILITY_TABLES.values(), ids=PROBABILITY_TABLES)
+def test_a_likelihood_in_a_table_is_negated(series, heading, row):
+    rows = "".join(row.format(n=n, f=n * 10 - 500.0, g=9.5) for n in range(6))
+    loss = series(f"Fitting the model.\n\n{heading}{rows}\nDone.\n")["loss"]
+    assert loss.values.tolist() == [500, 490, 480, 470, 460, 450]
+
+
+NO_PROBABILITY_TABLES = {
+    "a bound above zero that rises": "Iter     loglik    change\n",
+    "a sampler": "Iter   log prob    accept\n",
+}
+
+
+@pytest.mark.parametrize("heading", NO_PROBABILITY_TABLES.values(), ids=NO_PROBABILITY_TABLES)
+def test_another_table_with_a_probability_is_not_a_log(series, heading):
+    rows = "".join(f"{n:4d}  {n * 10 + 100.5:9.3f}  {9.5 / (n + 1):8.4f}\n" for n in range(6))
+    with pytest.raises(LogError):
+        series(f"Fitting the model.\n\n{heading}{rows}\nDone.\n")
