@@ -119,7 +119,12 @@ SPEECH: Final = (
     Normalization((b" iter_time=", b" forward_time="), rb"\biter_time=", b"data_time="),
     Normalization((b" iter_time=", b" forward_time="), rb"\btrain_time=", b"step_time="),
     Normalization(
-        (b" loss (=", b") is not correct"), rb"\bloss \(=(%b)\)" % NUMBER_PATTERN, rb"loss =\1"
+        (b" loss (=", b") is not correct"), rb"\bloss \(=([-+]?\d[\d.]{0,40})\)", rb"loss =\1"
+    ),
+    Normalization(
+        (b" loss ", b" is not correct"),
+        rb"\bloss (?:\(=)?[-+]?(nan|inf)\)?(?= is not correct)",
+        rb"loss became \1, which",
     ),
     # pytorch-kaldi: Loss = 1.269 | err = 0.384 below Summary epoch 09 / 23, and the same below
     # Validating on TIMIT_dev

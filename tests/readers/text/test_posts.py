@@ -260,10 +260,10 @@ def test_espnet_reports_losses_that_are_too_large(diagnosed):
 
 
 def test_a_report_that_the_first_loss_is_nan_is_no_placeholder(diagnosed):
-    losses = ["nan", "14484257.0", "-186341", "3.5"]
+    losses = ["nan", "14484257.0", "-186341", "3.5", "2.5"]
     report = diagnosed("\n".join(f"WARNING: loss (={loss}) is not correct" for loss in losses))
     assert report.diagnosis.slug == "nan-dtype-unknown"
-    assert losses_in(report)[1:] == [14484257.0, -186341, 3.5]
+    assert losses_in(report)[1:] == [14484257.0, -186341, 3.5, 2.5]
 
 
 SPACY = """E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE
