@@ -62,8 +62,8 @@ _BAD_VALUE: Final = lazy_pattern(
     rf"|{_NAN}|{'|'.join(map(re.escape, _NAN_PHRASES))}|{FAILED_CELL})"
     rf"(?(type){_CELL_MARK}{{0,3}}(?:,[^()]{{0,100}}(?:\([^()]{{0,100}}\)[^()]{{0,100}})?)?\))"
     rf"(?:\.|\.{{3}})?\s?%?{_CELL_MARK}{{0,3}}(?:\s(?:nats?|bits?|bp[bcd]|db|{_CELL_MARK}{{1,3}}))?"
-    # A second value, as in nan (nan), nan ± 0.2, nan/nan and nan+0j
-    rf"(?:(?:(?:[^\w./]{{1,5}}|\s?\+/-\s?)(?:{_NAN}|{_INFINITY}|\d[\d.]{{0,20}}))j?"
+    # A second value, as in nan (nan), nan ± 0.2, nan/nan and nan+0j, not the next of a list
+    rf"(?:(?:(?:(?!\s{{0,4}}\w)[^\w./]{{1,5}}|\s?\+/-\s?)(?:{_NAN}|{_INFINITY}|\d[\d.]{{0,20}}))j?"
     rf"{_CELL_MARK}{{0,3}}){{0,3}}",
     re.IGNORECASE,
 )
