@@ -86,6 +86,8 @@ NORMALIZATIONS: Final = (
         % NUMBER_PATTERN,
         rb"step \1 loss \2",
     ),
+    # 3 - Mean Squared Error := 0.236375
+    Normalization((b" := ",), rb"(?<=[\w)\]]) := {1,4}(?=%b)" % NUMBER_PATTERN, b" = "),
     # Flows: train: 341.4885 (0.6284 bpd) | val: 365.0357 (0.5844 bpd) | lr: 0.0001
     Normalization((b" bpd) | val: ",), rb" \(%b bpd\)" % NUMBER_PATTERN, b""),
     # OpenSpiel's AlphaZero: Losses(total: 3.167, policy: 2.390, value: 0.742, l2: 0.037)

@@ -34,6 +34,8 @@ def lines(form, values=LOSSES):
         # The counter has no known word, or its word is behind it.
         "t={n} R=-1{n}.5 Lq={v}",
         "#{n} nll {v} acc 0.5",
+        "[{n}] cost := {v}",
+        "Iteration {n} - Error := {v}",
         "E:{n} L:{v} A:0.5",
         "n {n} | loss {v}",
         "After {n} epochs the training loss is {v}",
