@@ -1,12 +1,14 @@
 """Names with a count: loss_0: 2.31, train_loss_e3 = 2.31, loss of epoch3is: 2.31, epoch3loss: 2.31.
 
 The names tell the step, so that each line has another one. The replacements put the step in front.
+A number of a part of the model, as in Head 2 loss: 2.31, is no step.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
@@ -40,12 +42,42 @@ _COUNTS_EPOCHS: Final = lazy_pattern(rb"(?i)(?:^|.*[^a-z])ep?(?:ochs?)?[ #_-]?")
 _EPOCH_FIRST: Final = lazy_pattern(rb"(?i)^epochs?[ _-]")
 
 # Words for the parts of a model or of an experiment, which are numbered as well.
-_NUMBERED_PARTS: Final = frozenset(
+_MODEL_PARTS: Final = frozenset(
     word_list(
-        "layer head level scale class cls task fold aux weight stage block branch output out "
-        "expert seed worker gpu rank client top k best model split group part"
+        "layer head level scale class cls task aux stage block branch output expert group part "
+        "style content discriminator generator critic encoder decoder codebook quantizer"
     )
 )
+_NUMBERED_PARTS: Final = _MODEL_PARTS | frozenset(
+    word_list("fold weight out seed worker gpu rank client top k best model split")
+)
+
+# Style 2 loss: 2.31, Head 2 Loss = 2.31
+_NUMBERED_PART: Final = lazy_pattern(
+    rb"(?<![\w.])((?:[A-Za-z]{2,20}[ _-])?([A-Za-z]{3,20})) (\d{1,2}) ([Ll]oss)"
+    rb"(?=[ \t]?[:=]?[ \t]{0,8}%b)" % NUMBER_PATTERN
+)
+
+
+def _join_part(part: re.Match[bytes]) -> bytes:
+    if part[2].lower().decode() not in _MODEL_PARTS:
+        return part[0]
+    return b"%b_%b_%b" % (part[1], part[3], part[4])
+
+
+_JOINED_PARTS: Final = Normalization((), _NUMBERED_PART.pattern, _join_part)
+
+
+def numbers_parts(lines: Sequence[bytes]) -> bool:
+    """Return True if several parts of a model have a loss: Head 1 loss: 2.3, Head 2 loss: 2.5.
+
+    Many numbers of which none recurs count something.
+    """
+    parts = (part for line in lines if b"oss" in line for part in _NUMBERED_PART.finditer(line))
+    counts = Counter((part[1], part[3]) for part in parts if _join_part(part) != part[0])
+    words = Counter(word for word, _ in counts)
+    are_few = max(words.values(), default=0) < _MIN_NAMED_LINES
+    return len({number for _, number in counts}) > 1 and (are_few or max(counts.values()) > 1)
 
 
 class _CountedName(NamedTuple):
@@ -59,6 +91,8 @@ class _CountedName(NamedTuple):
 def find_counted_names(data: bytes) -> tuple[Normalization, ...]:
     """Return the replacements for names that have a count if most lines have one."""
     lines = [*filter(None, map(bytes.strip, data.split(b"\n", _NAMED_LINES)[:_NAMED_LINES]))]
+    if numbers_parts(lines):
+        return (_JOINED_PARTS,)
     counts: dict[_CountedName, list[int]] = defaultdict(list)
     for line in lines:
         if (match := _COUNT_BEHIND.match(line)) is not None:

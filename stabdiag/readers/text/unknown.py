@@ -15,6 +15,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_setting, name_words
 from stabdiag.model.roles.scores import score_direction
+from stabdiag.readers.text.counted_names import numbers_parts
 from stabdiag.readers.text.counter_evidence import heading_evidence, on_loss_lines
 from stabdiag.readers.text.counters import find_headings, is_word
 from stabdiag.readers.text.evidence import evidence
@@ -152,6 +153,9 @@ _BY_LETTER: Final = tuple(
 )
 _VALUE_ALONE: Final = rb"(?m)^[ \t]{0,8}(%b)[ \t]{0,8}$" % NUMBER_PATTERN
 
+# Numbered parts of a model are looked for in this many lines.
+_LINES_OF_PARTS: Final = 300
+
 
 def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
     """Return the evidence in values without known names, or None if there is too little.
@@ -174,6 +178,9 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
     result = evidence(normalize(data, rows)) if rows else None
     if result is not None:
         return replace(result, normalizations=(*rows, *result.normalizations))
+    # The number of a part is no step.
+    if numbers_parts(head.split(b"\n", _LINES_OF_PARTS)[:_LINES_OF_PARTS]):
+        return None
     standard = (*find_decimal_commas(head), *find_normalizations(head))
     head = normalize(head, standard)
     positions = find_positions(head, source)

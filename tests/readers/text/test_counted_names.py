@@ -75,3 +75,32 @@ def test_the_numbered_losses_of_each_epoch_are_components(put):
     )
     series = stabdiag.diagnose(put(text, "run.log")).history.series
     assert [*series["loss"].values] == LOSSES
+
+
+PARTS = {
+    "below their step": ("Iteration {n} / 400\n", "  Style {part} loss: {x}\n"),
+    "behind their step": ("", "epoch {n} | Head {part} Loss = {x}\n"),
+}
+
+
+@pytest.mark.parametrize(("heading", "line"), PARTS.values(), ids=PARTS)
+def test_the_number_of_a_part_is_no_step(put, heading, line):
+    text = "".join(
+        heading.format(n=20 * n)
+        + "".join(line.format(n=20 * n, part=part, x=loss / part) for part in (1, 2, 4))
+        for n, loss in enumerate(LOSSES)
+    )
+    loss = stabdiag.diagnose(put(text, "run.log")).history.series["loss"]
+    assert [*loss.values] == LOSSES
+    assert [*loss.steps] == [20 * n for n in range(len(LOSSES))]
+
+
+def test_the_parts_of_a_single_step_are_no_steps(put):
+    text = "Iteration 20 / 400\n" + "".join(f"  Style {n} loss: {n + 0.5}\n" for n in range(1, 6))
+    with pytest.raises(StabdiagError):
+        stabdiag.diagnose(put(f"{text}Iteration 40 /\n", "run.log"))
+
+
+def test_a_part_whose_number_never_recurs_counts(put):
+    text = "".join(f"Stage {n} loss: {loss}\n" for n, loss in enumerate(LOSSES, 1))
+    assert [*stabdiag.diagnose(put(text, "run.log")).history.series["loss"].values] == LOSSES
