@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import reduce
 from io import BytesIO
 from itertools import pairwise
 from typing import Final
@@ -166,10 +167,7 @@ def _strip(line: bytes, decoration: re.Pattern[bytes]) -> bytes:
 
 def _without(block: bytes, decorations: Sequence[re.Pattern[bytes]]) -> bytes:
     """Return a block without decorations and without the lines that belong to them."""
-    kept: list[bytes] = []
-    for line in block.replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n"):
-        if not _FRAME.match(line):
-            for decoration in decorations:
-                line = _strip(line, decoration)  # noqa: PLW2901
-            kept.append(line)
-    return b"\n".join(kept) + b"\n"
+    lines = block.replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n")
+    # A text that is refused may repeat a few lines.
+    bare = {line: reduce(_strip, decorations, line) for line in {*lines} if not _FRAME.match(line)}
+    return b"\n".join(bare[line] for line in lines if line in bare) + b"\n"

@@ -70,7 +70,10 @@ def may_be_message(data: bytes) -> bool:
 def find_message(data: bytes, start: int) -> int | None:
     """Return the position of the first message from ``start`` on, or None."""
     text = data[start:]
-    places = [place for place, _, _ in _find_messages(text, _MESSAGE_ANCHORS)]
+    anchors = words_in(text, _MESSAGE_ANCHORS)
+    # The messages of an anchor are in order, and there may be many.
+    firsts = (next(_find_messages(text, (anchor,)), None) for anchor in anchors)
+    places = [first[0] for first in firsts if first is not None]
     places += islice(find_positions(text, _TRACEBACK), 1)
     return start + min(places) if places else None
 

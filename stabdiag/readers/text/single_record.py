@@ -107,6 +107,8 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         for names, lines in shapes.items()
         if not all(map(is_evaluation, loss_names(names)))
     }
+    if not trained:
+        return None
     if _is_above_failure(data, sample.word):
         return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=True)
     forms = [form for _, form in lines_with_a_loss(outline(data))]
