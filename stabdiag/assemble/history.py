@@ -284,7 +284,7 @@ class _OrderedLog:
         )
 
     def _all_series(self, losses: Losses, run: Mask) -> dict[str, Series]:
-        """Return the series of one run by role, also those of columns without a role."""
+        """Return the series of one run by role, also of columns without a role."""
         columns, names, steps = self.columns, self.names, self.order.steps
         series = dict(_series(self.data, names, losses, steps, run))
         taken = set(names.values())

@@ -39,7 +39,7 @@ _MIN_OF_EPISODES: Final = 3
 _TITLE_OF_RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|result)")
 
 _NEXT: Final = lazy_pattern(rb",|[ \t]{1,8}[-+]?\.?\d|[ \t]{0,8}$")
-# A loss with more values is a series, whatever separates them.
+# A loss with more values is a series, with any separators.
 _MORE_VALUES: Final = lazy_pattern(rb"(?:[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\.?\d[\d.eE+-]{0,30}){2}")
 # A statement of source code.
 _CODE_LINE: Final = lazy_pattern(

@@ -82,7 +82,7 @@ _BAD_VALUE_PARTS: Final = (
         "numero reale",
     ),
 )
-# Longer texts are no values.
+# Longer texts are not values.
 _LONGEST_VALUE: Final = 200
 
 # <b>nan</b>, and the colors of a terminal, which may have lost their first sign.

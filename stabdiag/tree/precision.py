@@ -59,7 +59,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
         because = "the gradient norm and the loss scale were not logged"
         return unknown(because if dtype == "fp16" else "the gradient norm was not logged")
     overflows = find_overflows(case)
-    # A mean that falls below the floor is a collapse, whatever the number of overflows.
+    # A mean that falls below the floor is a collapse, with any number of overflows.
     has_fallen = last_fall(scale, case.limits.precision.scale_floor) is not None
     if is_averaged(scale) and not (has_fallen and overflows.count):
         return unknown("the loss scale is logged as a mean, which hides the number of overflows")

@@ -45,7 +45,7 @@ _TIME: Final = lazy_pattern(
 # A table of a course has at least this many rows, with counts at equal intervals.
 _MIN_COUNTED_ROWS: Final = 5
 
-# A column that ends above any share, and below most percentages, is no accuracy.
+# A column that ends above any share, and below most percentages, is not an accuracy.
 _NO_ACCURACY: Final = (1.0, 20.0)
 # A loss that ends at this many times its beginning rises.
 _RISE_OF_LOSS: Final = 1.25

@@ -1,7 +1,7 @@
 """Names with a count: loss_0: 2.31, train_loss_e3 = 2.31, loss of epoch3is: 2.31, epoch3loss: 2.31.
 
 The names tell the step, so that each line has another one. The replacements put the step in front.
-A number of a part of the model, as in Head 2 loss: 2.31, is no step.
+A number of a part of the model, as in Head 2 loss: 2.31, is not a step.
 """
 
 from __future__ import annotations

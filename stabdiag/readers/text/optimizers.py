@@ -75,7 +75,7 @@ _PROBABILITY_WORDS: Final = (
 )
 # The heading has a loss, or is that of a sampler.
 _NO_OPTIMIZER: Final = lazy_pattern(rb"(?i)loss|perplexity|nll|accept|sampl|leapfrog|tree")
-# Stan's norms of the step and of the gradient, and names that are no words.
+# Stan's norms of the step and of the gradient, and names that are not words.
 _NORMS: Final = (
     (b" ||grad||", b"grad_norm"),
     (b"||dx||", b"    dx"),

@@ -83,7 +83,7 @@ TOOLKITS: Final = (
         rb" %b(?: %%)?(?=[ \t\r]{0,8}$)" % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb"\1_\2: \3",
     ),
-    # scikit-learn prints the score of each fold, and the folds are no steps:
+    # scikit-learn prints the score of each fold, and the folds are not steps:
     # [CV 4/5] END ..C=1; score: (train=0.98, test=0.967) total time=   0.0s
     Normalization(
         (b"[CV ", b" total time="),

@@ -66,7 +66,7 @@ def find_uncounted(
         several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
         lost = several and any(map(is_lost, values.get(loss, ())))
         fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
-        # A record with many values is not prose, nor is a full bar.
+        # A record with many values is not prose, and neither is a full bar.
         is_record = max(map(len, sample.shapes), default=0) >= MANY_VALUES
         if is_record or _are_full_bars(sample, loss, lines):
             fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)

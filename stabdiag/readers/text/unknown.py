@@ -178,7 +178,7 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
     result = evidence(normalize(data, rows)) if rows else None
     if result is not None:
         return replace(result, normalizations=(*rows, *result.normalizations))
-    # The number of a part is no step.
+    # The number of a part is not a step.
     if numbers_parts(head.split(b"\n", _LINES_OF_PARTS)[:_LINES_OF_PARTS]):
         return None
     standard = (*find_decimal_commas(head), *find_normalizations(head))
