@@ -139,4 +139,5 @@ DEEPSPEED: Final = Grammar(
         *SCALE,
     ),
     config=rb":print\] {1,4}(\w{1,80}) [. ]{1,80}([^\n]{1,200})",
+    may_lack_losses=True,
 )

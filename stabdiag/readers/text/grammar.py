@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.patterns import fixed_starts
+from stabdiag.model.patterns import fixed_starts, lazy_pattern
 from stabdiag.readers.text.line_forms import words_in
 from stabdiag.readers.text.shapes import (
     Cells,
@@ -240,6 +240,10 @@ class Normalization(NamedTuple):
     replacement: bytes | Callable[[re.Match[bytes]], bytes]
 
 
+# A line of any program with a loss: loss: 2.31, train_loss = 2.31
+_ANY_LOSS: Final = lazy_pattern(rb"(?i)loss[\"']? {0,3}[:=] {0,3}%b" % NUMBER_PATTERN)
+
+
 @frozen
 class Grammar:
     """The lines of a framework's log.
@@ -254,6 +258,8 @@ class Grammar:
         ended: finds the line at the end of a training. Another training may follow.
         normalizations: replacements that give the log standard names.
         has_evaluation_blocks: headings announce lines of evaluations that look like training lines.
+        may_lack_losses: the framework leaves printing the loss to the program. If no line of it has
+            one, a text with another line of a loss is read as one of any program.
         block: the log is read in blocks of about this many bytes.
     """
 
@@ -266,12 +272,19 @@ class Grammar:
     ended: bytes | None = None
     normalizations: tuple[Normalization, ...] = ()
     has_evaluation_blocks: bool = False
+    may_lack_losses: bool = False
     # The fastest of 32 kB to 4 MB: the matches of a larger block do not fit into the CPU caches.
     block: int = 1 << 16
 
     def sniff(self, data: bytes) -> bool:
         """Return True if cleaned lines include one that only this framework writes."""
-        return any(kind.identifies_format and kind.search(data) for kind in self.kinds)
+        if not any(kind.identifies_format and kind.search(data) for kind in self.kinds):
+            return False
+        return not self.may_lack_losses or self._has_loss(data) or not _ANY_LOSS.search(data)
+
+    def _has_loss(self, data: bytes) -> bool:
+        kinds = (kind for kind in self.kinds if isinstance(kind, Line) and "loss" in kind.names)
+        return any(kind.search(data) for kind in kinds)
 
     def find(self, data: bytes) -> list[tuple[Kind, TextPart]]:
         """Return the lines of all kinds."""

@@ -494,3 +494,17 @@ def test_scores_below_a_heading_belong_to_its_epoch(put, written, values):
         if name.startswith("score/")
     }
     assert [*scores.values()] == ([] if values is None else [values])
+
+
+@pytest.mark.parametrize(
+    "form", ["loss:{loss}, global_step:{n}", "epoch 0 step {n} train_loss = {loss}"]
+)
+def test_a_loss_that_a_program_prints_next_to_deepspeed_is_read(tmp_path, form):
+    path = tmp_path / "train.log"
+    steps = range(10, 200, 10)
+    path.write_text(
+        "".join(f"{step_line(n, 2)}{form.format(n=n, loss=3 - n / 100)}\n" for n in steps)
+    )
+    loss = stabdiag.diagnose(path).history.series["loss"]
+    assert loss.steps.tolist() == [*steps]
+    assert loss.values.tolist() == pytest.approx([3 - n / 100 for n in steps])
