@@ -49,12 +49,11 @@ _NO_ALARM: Final = lazy_pattern(
     rb"|detection|prediction|installed|(?<!not )ready|enabled"
     rb"|disabled|policy|limit|count|limiting|again|restart\w*|defaults?|loaders?|episodes?"
     rb")(?![\w-])"
-    # Of the numbers with points, addresses are none.
-    # Counts, instructions, and the end of helpers.
+    # Counts, instructions, the end of helpers, and numbers with a point that are no addresses.
     rb"|^(?:number|count) of "
     rb"|^(?:set|use|pass|add|see|try) |(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
     rb"(?:\w{0,6}loaders?|workers|threads|servers?|prefetch\w*)(?![\w-])"
-    rb"|(?<!signal )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,9}(?![.\d])|[=:] ?-?\d{1,12}\s{0,9}$"
+    rb"|(?<!signal )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,40}(?!\.?\d)|[=:] ?-?\d{1,12}(?:e[-+]?\d{1,3})?\s{0,9}$"
 )
 _QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
 

@@ -155,6 +155,9 @@ this machine will be terminated
 """.splitlines()
 
 CALM = """\
+training error: 0.007196937221444135
+final test error 7.196937221444135e-05
+final error: 7e-05
 Press Ctrl+C to abort
 failed to find the fused kernel, using the plain one
 Error rate: 3.2 %
