@@ -95,7 +95,7 @@ BROKEN = {
             [1],
             {2: "not JSON"},
         )
-        for tail in ("1e", "1e-", "-", "+.", "nan(", "1_0", "-in", "1.2.3")
+        for tail in ("1e", "1e-", "-", "+.", "1_0", "-in", "1.2.3")
     },
 }
 
@@ -256,3 +256,9 @@ def test_a_list_of_named_values_has_a_column_for_each(tmp_path, records, key):
     assert (series["loss"].column, series["lr"].column) == ("metrics/loss", "metrics/lr")
     assert len(series["loss"]) == records
     assert np.isfinite(series["loss"].values).all()
+
+
+def test_a_nan_that_breaks_off_is_one(log):
+    columns = log('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": nan(')
+    assert np.isnan(columns.load("loss").values[1])
+    assert columns.bad_count == 0

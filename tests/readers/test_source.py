@@ -96,7 +96,7 @@ def test_standard_input_is_read(tmp_path, kind, monkeypatch):
 
 
 def test_a_given_format_is_used(put):
-    path = put('not json\n{"step": 1}\n', "run.txt")
+    path = put('not json\n{"step": 1, "loss": 2.5}\n', "run.txt")
     assert read_columns(path, format="jsonl").rows == 1
     with pytest.raises(LogError, match="unknown format 'jsnl'; did you mean jsonl"):
         read_columns(path, format="jsnl")

@@ -135,16 +135,19 @@ def header_names(cells: Sequence[str]) -> tuple[str, ...]:
 def is_header(cells: Sequence[str]) -> bool:
     """Return True if these cells can only be names of columns."""
     # A list that a cell begins ends in another one: epoch 3 losses=[2.31, 0.45], loss: [2.31 0.45
-    if any(
-        len(cell) > _LONGEST_NAME or "=[" in cell or cell.count("[") > cell.count("]")
-        for cell in cells
-    ):
+    if any(len(cell) > _LONGEST_NAME or "=[" in cell or _begins_list(cell) for cell in cells):
         return False
     words = [cell for cell in cells if meaning(cell)[0] == WORD]
     named = any(any(map(str.isalpha, word)) for word in words)
     numbers = sum(meaning(cell)[0] == NUMBER for cell in cells)
     # Most cells of a framed title are blank: | rollout/ |  |
     return named and numbers < len(words) and 2 * len(words) >= len(cells) - numbers
+
+
+def _begins_list(cell: str) -> bool:
+    """Return True if a cell has the first items of a list and not its end."""
+    _, bracket, items = cell.rpartition("[")
+    return bool(bracket and items.strip()) and "]" not in items
 
 
 def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
