@@ -30,9 +30,10 @@ _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
 # It is searched for in lower case, by the first bytes of all these words. An option of a command
-# line and a number of steps are settings: --epochs 100, max_steps=500.
+# line and a number of steps are settings: --epochs 100, max_steps=500. Episode steps: 157 is the
+# length of an episode.
 _COUNTER: Final = lazy_pattern(
-    rb"(?=[gsinmbeurtfc\xc3\xe8])(?<![a-z])(?<!_in_)(?<!best[ _])"
+    rb"(?=[gsinmbeurtfc\xc3\xe8])(?<![a-z])(?<!_in_)(?<!best[ _])(?<!episode[ _](?=s))"
     rb"(?<!--)(?<!num_)(?<!max_)(?<!save_)"
     rb"(global[ _]step|step|tick|game|generation|trial|cycle|(?:total[ _])?timestep|frame"
     rb"|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"

@@ -127,3 +127,15 @@ def test_the_mean_and_the_last_reward_of_episodes_are_two_values(series):
     reward = series(text)["reward"]
     assert reward.column == "Mean Episode reward"
     assert reward.values.tolist() == [n - 40 for n in range(1, 9)]
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_the_length_of_an_episode_is_no_step(series, count):
+    lengths = [150 + 7 * n % 40 for n in range(count)]
+    ends = np.cumsum(lengths).tolist()
+    text = "".join(
+        f" {end:6d}/50000: episode: {n}, duration: 1.9s, episode steps: {length}, steps per second:"
+        f"  12, episode reward: {4 + n}.5, loss: {0.5 - n / 100:.4f}, mae: 3.2, mean_q: 3.3\n"
+        for n, (end, length) in enumerate(zip(ends, lengths, strict=True), start=1)
+    )
+    assert series(text)["loss"].steps.tolist() == ends
