@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection
+from textwrap import shorten
 from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
@@ -158,16 +159,16 @@ def _lacks_header(head: bytes) -> bool:
 
 
 def _describe_failure(data: bytes) -> str:
-    """Quote the first line that reports a value that is not finite, or return ""."""
-    from stabdiag.readers.text.failures import may_report, states_failure
+    """Quote a line that reports a value that is not finite, or what ended the run, or return ""."""
+    from stabdiag.readers.text.messages import find_failure
 
-    if not may_report(data):
+    failure = find_failure(data, _MAX_QUOTED)
+    if failure is None:
         return ""
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if len(line) <= _MAX_QUOTED and states_failure(line):
-            quote = line.decode("utf-8", "replace").strip()
-            return f"; line {number} reports a failure: {quote!r}"
-    return ""
+    place, line = failure
+    number = data.count(b"\n", 0, place) + 1
+    quote = shorten(line.decode("utf-8", "replace"), _MAX_QUOTED, placeholder=" …")
+    return f"; line {number} reports a failure: {quote!r}"
 
 
 def _describe_values(data: bytes) -> str:

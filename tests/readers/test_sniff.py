@@ -231,6 +231,18 @@ def test_a_refusal_quotes_a_line_that_reports_a_failure(tmp_path, line):
     assert "reports a failure" not in str(refusal.value)
 
 
+def test_a_refusal_quotes_the_error_that_ended_a_run(tmp_path):
+    path = tmp_path / "slurm.out"
+    error = (
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.75 GiB"
+        + " (GPU)" * 40
+    )
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
+    path.write_text(f"building the model\n{trace}    y = model(x)\n{error}\n")
+    with pytest.raises(LogError, match=r"line 5 reports a failure: 'torch\.cuda\.OutOf.* …'"):
+        stabdiag.read(path)
+
+
 def test_rows_of_scores_in_a_text_do_not_hide_its_losses(tmp_path):
     path = tmp_path / "run.log"
     lines = ["10:11:12: metrics:\tPrecision@20\tRecall@20\tNDCG@20"]

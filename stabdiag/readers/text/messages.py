@@ -13,6 +13,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.text.alarms import find_alarm
 from stabdiag.readers.text.clean import Text, find_positions, inert, line_end
+from stabdiag.readers.text.failures import may_report, states_failure
 from stabdiag.readers.text.line_forms import words_in
 from stabdiag.readers.text.message_kinds import LONE_EXCEPTION, SORTS, MessageKind
 
@@ -26,6 +27,8 @@ _MESSAGE_ANCHORS: Final = tuple(
 _CODES: Final = [sort.code for sort in (*SORTS, LONE_EXCEPTION)]
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
+# What ended a run is in this many bytes at the end of a text.
+_ENDING_BYTES: Final = 1 << 14
 _MESSAGE_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {
     EventCode.TRACEBACK: "traceback",
     EventCode.LAST_WORDS: "the last line",
@@ -76,6 +79,30 @@ def find_message(data: bytes, start: int) -> int | None:
     places = [first[0] for first in firsts if first is not None]
     places += islice(find_positions(text, _TRACEBACK), 1)
     return start + min(places) if places else None
+
+
+def find_failure(data: bytes, longest: int) -> tuple[int, bytes] | None:
+    """Return the position and the line of a report of a failure, or None.
+
+    The first report of values that are not finite, with at most ``longest`` bytes, has priority
+    over the last message at the end of the text, of a traceback its last line.
+    """
+    if may_report(data):
+        begin = 0
+        for line in data.split(b"\n"):
+            if len(line) <= longest and states_failure(line):
+                return begin, line
+            begin += len(line) + 1
+    start = data.find(b"\n", len(data) - _ENDING_BYTES) + 1 if len(data) > _ENDING_BYTES else 0
+    end = data[start:]
+    places = [
+        *(place for place, _, _ in _find_messages(end, _MESSAGE_ANCHORS)),
+        *(_exception(end, place)[1] for place in find_positions(end, _TRACEBACK)),
+    ]
+    if not places:
+        return None
+    last = max(places)
+    return start + last, end[last : line_end(end, last, _BYTES_AFTER)]
 
 
 class Messages:
