@@ -54,7 +54,7 @@ _SAME_START: Final = lazy_pattern(
 )
 # At least three of them may follow a sentence on its line: My log is: step 3 loss 0.5 step 4 …
 _AFTER_SENTENCE: Final = lazy_pattern(
-    rb"(?m)^(?=[^\d\n]{20})[^\n]{19,300}?: "
+    rb": (?<=[^\d\n]{20}: )"
     rb"((?=[^\d\n]{0,30}(?:poch|[Ss]tep|[Ii]ter|[Bb]atch|pisode))"
     rb"[^\s\d][^\d\n]{1,40})\d(?:[^\n]{4,600}?[\d)\]}%][ \t]{1,200}\1\d){2}[^\n]*"
 )
@@ -257,7 +257,7 @@ def _separate_labels(block: bytes) -> bytes:
 
 
 def _separated(line: re.Match[bytes]) -> bytes:
-    """Return a line with a carriage return before each record that begins alike."""
+    """Return the end of a line with a carriage return before each record that begins alike."""
     sentence, records = (
         line[0][: line.start(1) - line.start()],
         line[0][line.start(1) - line.start() :],
