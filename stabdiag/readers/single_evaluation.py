@@ -28,6 +28,7 @@ from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.counters import LONE_COUNT, counter_value, is_word, line_counters
 from stabdiag.readers.text.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.messages import find_message
 from stabdiag.readers.text.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.tokens import Field, line_fields
 from stabdiag.readers.words import spelled_number
@@ -83,7 +84,12 @@ def evaluated(
     if reader is None:
         return None
     stream.notes.append("only the scores of an evaluation are read")
-    return stream.rewritten(iter([line])), reader
+    message = find_message(data, 0)
+    if message is None:
+        return stream.rewritten(iter([line])), reader
+    # What ended the run stands below the scores, and keeps the number of its line.
+    blank_lines = b"\n" * (data.count(b"\n", 0, message) - 1)
+    return stream.rewritten(iter([line, blank_lines, data[message:]])), reader
 
 
 def _find_scores(data: bytes) -> Mapping[str, float | str] | None:

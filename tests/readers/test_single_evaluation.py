@@ -140,3 +140,19 @@ def test_the_loss_next_to_scores_is_read(diagnosed, text, shown):
 def test_settings_prose_and_several_models_are_not(diagnosed, text):
     with pytest.raises(LogError):
         diagnosed(text)
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "Killed",
+        "slurmstepd: error: Detected 1 oom-kill event(s)",
+        'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\nKeyError: 3',
+    ],
+    ids=lambda ending: ending[:9],
+)
+def test_what_ended_a_run_below_its_only_scores_is_read(put, ending):
+    scores = "***** Eval results *****\n  accuracy = 0.8123\n  f1 = 0.7711\n  recall = 0.71\n"
+    report = stabdiag.diagnose(put(f"{scores}  precision = 0.73\n{ending}\n"))
+    assert report.diagnosis.slug == "stall"
+    assert [event.line for event in report.history.events if event.line] == [6]
