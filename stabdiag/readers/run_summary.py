@@ -15,16 +15,14 @@ The values are one record. The history is a picture, and its values are unknown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from io import BytesIO
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.only_record import with_only_record
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.words import spelled_number
 
 _MAX_SUMMARY_BYTES: Final = 1 << 20
 _SUMMARY_TITLE: Final = b"Run summary:"
@@ -52,15 +50,9 @@ def summarized(
     summaries = _SUMMARY.findall(Text(data).data)
     if not summaries:
         return None
-    record: dict[str, float | str] = {}
-    for name, value in _LAST_VALUE.findall(summaries[-1]):
-        number = spelled_number(value.decode("utf-8", "replace"))
-        if number is not None:
-            finite = number - number == 0
-            record[name.decode("utf-8", "replace")] = number if finite else str(number)
-    line = json.dumps(record).encode() + b"\n"
-    reader = detect(Stream(stream.name, BytesIO(line)))
-    if reader is None:
-        return None
-    stream.notes.append("only the summary of the run is read: its history is a picture")
-    return stream.rewritten(iter([line])), reader
+    values = (
+        (name.decode("utf-8", "replace"), value.decode("utf-8", "replace"))
+        for name, value in _LAST_VALUE.findall(summaries[-1])
+    )
+    note = "only the summary of the run is read: its history is a picture"
+    return with_only_record(stream, data, values, detect, note)

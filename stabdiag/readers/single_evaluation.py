@@ -12,26 +12,23 @@ sentences, and a loss alone may be a setting.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from io import BytesIO
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting
 from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.readers.only_record import with_only_record
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.counters import LONE_COUNT, counter_value, is_word, line_counters
 from stabdiag.readers.text.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
 from stabdiag.readers.text.grammar import is_a_loss
-from stabdiag.readers.text.messages import find_message
 from stabdiag.readers.text.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.tokens import Field, line_fields
-from stabdiag.readers.words import spelled_number
 
 # The fewest scores, if no line says that they are the results of an evaluation, and the fewest
 # values of a result of episodes.
@@ -79,20 +76,11 @@ def evaluated(
     record = _find_scores(usual) or _find_scores(text)
     if record is None:
         return None
-    line = json.dumps(record).encode() + b"\n"
-    reader = detect(Stream(stream.name, BytesIO(line)))
-    if reader is None:
-        return None
-    stream.notes.append("only the scores of an evaluation are read")
-    message = find_message(data, 0)
-    if message is None:
-        return stream.rewritten(iter([line])), reader
-    # What ended the run stands below the scores, and keeps the number of its line.
-    blank_lines = b"\n" * (data.count(b"\n", 0, message) - 1)
-    return stream.rewritten(iter([line, blank_lines, data[message:]])), reader
+    note = "only the scores of an evaluation are read"
+    return with_only_record(stream, data, record, detect, note)
 
 
-def _find_scores(data: bytes) -> Mapping[str, float | str] | None:
+def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
     """Return the scores of the only evaluation of a text, or None."""
     data = _REPORT.sub(_as_pairs, data)
     lines = [line for line in data.split(b"\n") if _ANY_WORD.search(line)]
@@ -122,15 +110,12 @@ def _find_scores(data: bytes) -> Mapping[str, float | str] | None:
     is_titled |= any(map(is_a_reward, measured)) and len(named) >= _MIN_OF_EPISODES
     if len(measured) < (1 if is_titled else _MIN_MEASURED):
         return None
-    record: dict[str, float | str] = {}
-    for word, counts in _counts(lines).items():
-        if len(counts) == 1 and assign([word]).has("step", "epoch"):
-            record[word] = counts.pop()
-    for name, value in scores:
-        number = spelled_number(value.decode())
-        if number is not None:
-            record[name] = number if number - number == 0 else str(number)
-    return record
+    counters = [
+        (word, str(*counts))
+        for word, counts in _counts(lines).items()
+        if len(counts) == 1 and assign([word]).has("step", "epoch")
+    ]
+    return [*counters, *((name, value.decode()) for name, value in scores)]
 
 
 def _as_pairs(report: re.Match[bytes]) -> bytes:

@@ -156,3 +156,10 @@ def test_what_ended_a_run_below_its_only_scores_is_read(put, ending):
     report = stabdiag.diagnose(put(f"{scores}  precision = 0.73\n{ending}\n"))
     assert report.diagnosis.slug == "stall"
     assert [event.line for event in report.history.events if event.line] == [6]
+
+
+def test_what_ended_a_run_below_its_summary_is_read(put):
+    summary = "wandb: Run summary:\nwandb:      epoch 4\nwandb: train_loss 0.41234\nwandb: \n"
+    report = stabdiag.diagnose(put(f"{summary}slurmstepd: error: Detected 1 oom-kill event(s)\n"))
+    assert report.diagnosis.slug == "stall"
+    assert [event.line for event in report.history.events if event.line] == [5]
