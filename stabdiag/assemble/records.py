@@ -220,7 +220,7 @@ def select_rank(
     ):
         return usable
     # Few logs have ranks, and most of the readers of texts would be imported with this.
-    from stabdiag.readers.text.prefix import NO_RANK, select_lines
+    from stabdiag.readers.text.lines.prefix import NO_RANK, select_lines
 
     rank = np.where(ranks.present, ranks.values, NO_RANK).astype(np.int64)
     known_steps = np.where(usable & (has_value | ~is_loss), steps, np.nan)

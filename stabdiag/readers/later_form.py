@@ -22,7 +22,7 @@ from stabdiag.model.roles.names import is_a_loss, names_measurements, names_resu
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.continuation import CLOCK_ROLES, COMPARED_LOSSES, Remainder, with_remainder
 from stabdiag.readers.source import Pieces, Stream
-from stabdiag.readers.text.prefix import CLOCK
+from stabdiag.readers.text.lines.prefix import CLOCK
 
 # A log rarely changes its form more often.
 _MAX_FORMS: Final = 4

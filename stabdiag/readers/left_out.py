@@ -259,7 +259,7 @@ def fails_in_words(line: str) -> bool:
     """Return True if a line says in words that a value of some step is not finite."""
     if _LOST_VALUE.search(line) is None or not any(map(str.isdigit, line)):
         return False
-    from stabdiag.readers.text.failures import classify_failure, states_failure
+    from stabdiag.readers.text.messages.failures import classify_failure, states_failure
 
     text = line[:_MAX_CHECKED_CHARS].encode()
     # The failure of a loss is reported as such.
@@ -273,7 +273,7 @@ def names_lost_value(line: bytes) -> bool:
     """
     if _FOUND_VALUE.search(line) is None or _IS_HANDLED.search(line) is not None:
         return False
-    from stabdiag.readers.text.failures import classify_failure, states_failure
+    from stabdiag.readers.text.messages.failures import classify_failure, states_failure
 
     return states_failure(line) and classify_failure(line) is None
 

@@ -17,7 +17,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.line_forms import ALL_DIGITS
+from stabdiag.readers.text.lines.line_forms import ALL_DIGITS
 
 # The bytes of the head that are examined.
 _HEAD_BYTES: Final = 1 << 14

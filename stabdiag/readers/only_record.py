@@ -8,7 +8,7 @@ from io import BytesIO
 
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.messages import find_message
+from stabdiag.readers.text.messages.search import find_message
 from stabdiag.readers.words import spelled_number
 
 

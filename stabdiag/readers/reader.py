@@ -14,7 +14,7 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
-    from stabdiag.readers.text.grammar import Grammar
+    from stabdiag.readers.text.lines.grammar import Grammar
 
 
 class GrowingLog(Protocol):
@@ -143,7 +143,7 @@ class TextReader(Reader):
 
     def grammar(self) -> Grammar | None:
         """Import the grammar, or return None if the module reads the format in another way."""
-        from stabdiag.readers.text.grammar import Grammar
+        from stabdiag.readers.text.lines.grammar import Grammar
 
         functions = self.functions()
         grammar = getattr(functions, "GRAMMAR", functions)
@@ -154,7 +154,7 @@ class TextReader(Reader):
         grammar = self.grammar()
         if grammar is None:
             return super().sniff(head, is_complete=is_complete)
-        from stabdiag.readers.text.clean import cleaned
+        from stabdiag.readers.text.lines.clean import cleaned
 
         return grammar.sniff(cleaned(head))
 

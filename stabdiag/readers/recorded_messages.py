@@ -59,9 +59,9 @@ def _texts(name: str, column: Column) -> Iterator[tuple[int, str]]:
     """Yield the record and the text of each line of a message that may report a failure."""
     if not column.is_text or len(column.words) > _MAX_MESSAGES:
         return
-    from stabdiag.readers.text.alarms import is_alarm
-    from stabdiag.readers.text.failures import may_report
-    from stabdiag.readers.text.messages import may_be_message
+    from stabdiag.readers.text.messages.alarms import is_alarm
+    from stabdiag.readers.text.messages.failures import may_report
+    from stabdiag.readers.text.messages.search import may_be_message
 
     label = "status: " if _field(name) in _STATE_FIELDS else ""
     for code, word in enumerate(column.words):

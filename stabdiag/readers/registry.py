@@ -31,7 +31,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="megatron",
         title="a log of Megatron-LM or Megatron-DeepSpeed",
-        module=f"{_TEXT_PACKAGE}.frameworks",
+        module=f"{_TEXT_PACKAGE}.grammars.frameworks",
         part="MEGATRON",
         detected_by="a line with iteration N/ M and fields that end on bars",
         not_read="timers and memory reports",
@@ -40,7 +40,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="composer",
         title="a log of Composer",
-        module=f"{_TEXT_PACKAGE}.frameworks",
+        module=f"{_TEXT_PACKAGE}.grammars.frameworks",
         part="COMPOSER",
         detected_by="indented lines of Train or Eval with a name and a number",
         not_read="tables and words",
@@ -49,7 +49,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="deepspeed",
         title="a log of DeepSpeed",
-        module=f"{_TEXT_PACKAGE}.frameworks",
+        module=f"{_TEXT_PACKAGE}.grammars.frameworks",
         part="DEEPSPEED",
         detected_by="a line of step=N, skipped=N, lr=[…], if no framework above it matches",
         not_read="timers and memory reports",
@@ -59,7 +59,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="caffe",
         title="a log of Caffe",
-        module=f"{_TEXT_PACKAGE}.caffe",
+        module=f"{_TEXT_PACKAGE}.grammars.caffe",
         part="CAFFE",
         detected_by="a line of solver.cpp with Iteration N, loss = or lr =",
         not_read="the structure of the net",
@@ -68,7 +68,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="hf-trainer-stdout",
         title="what the HF Trainer printed",
-        module=f"{_TEXT_PACKAGE}.trainer",
+        module=f"{_TEXT_PACKAGE}.grammars.trainer",
         detected_by="a Python dict on a line, with a loss and an epoch or step",
         not_read="the summary at the end",
         grows=False,
@@ -77,7 +77,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="coqui",
         title="a log of Coqui's Trainer, of TTS",
-        module=f"{_TEXT_PACKAGE}.records",
+        module=f"{_TEXT_PACKAGE}.grammars.records",
         part="COQUI",
         detected_by="a line of GLOBAL_STEP: N over lines such as | > loss: N (N)",
         not_read="means of an epoch so far, single steps of an evaluation",
@@ -87,7 +87,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="yolo",
         title="what YOLOv5, YOLOv6, YOLOv7 or Ultralytics printed",
-        module=f"{_TEXT_PACKAGE}.yolo",
+        module=f"{_TEXT_PACKAGE}.grammars.yolo",
         part="YOLO",
         detected_by="a heading of Epoch, losses, and memory, learning rate or size, above bars",
         not_read="all states of a bar but the last of each epoch, validations",
@@ -97,7 +97,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="baselines",
         title="tables of Stable-Baselines or OpenAI's baselines",
-        module=f"{_TEXT_PACKAGE}.results",
+        module=f"{_TEXT_PACKAGE}.grammars.results",
         part="BASELINES",
         detected_by="rows of a name and a value between lines of dashes, a loss or reward in them",
         not_read="lines between the tables",
@@ -108,7 +108,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="rllib",
         title="results that RLlib or Ray Tune printed as YAML",
-        module=f"{_TEXT_PACKAGE}.results",
+        module=f"{_TEXT_PACKAGE}.grammars.results",
         part="RLLIB",
         detected_by="a line of training_iteration: N among indented names with values",
         not_read="lists, the settings of a trial, NaN for measures without a finished episode",
@@ -119,7 +119,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="dowel",
         title="tables of garage (dowel) or rlkit",
-        module=f"{_TEXT_PACKAGE}.results",
+        module=f"{_TEXT_PACKAGE}.grammars.results",
         part="DOWEL",
         detected_by="two columns between rules of dashes, with a counter and a return or a loss",
         not_read="lines between the tables",
@@ -130,7 +130,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="mllog",
         title="a result of MLPerf",
-        module=f"{_TEXT_PACKAGE}.records",
+        module=f"{_TEXT_PACKAGE}.grammars.records",
         part="MLLOG",
         detected_by="a line with :::MLLOG, if no framework's own lines are found",
         not_read="events without a step or epoch, except the settings",
@@ -141,7 +141,7 @@ TEXT_READERS: Final = (
         name="text",
         title="a text log with names and values, as nanoGPT, llm.c, OLMo, big_vision, LeRobot, "
         "Marian, Darknet, YOLACT, Tacotron 2, BasicSR, pix2pix, WeNet and most others print it",
-        module=f"{_TEXT_PACKAGE}.general",
+        module=f"{_TEXT_PACKAGE}.grammars.general",
         detected_by="a loss (or norm, scale) on many lines, next to or below a rising counter",
         not_read="lines without a loss, if other lines have one",
         example="Step 100 | loss: 2.31 | lr: 0.0003",
@@ -150,7 +150,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="printed-table",
         title="a table printed for people: in Markdown, or as skorch, fastai or Rich print it",
-        module=f"{_TEXT_PACKAGE}.printed",
+        module=f"{_TEXT_PACKAGE}.grammars.printed",
         detected_by="a heading with a loss and rows of as many cells, split by bars or two blanks",
         not_read="all tables except the largest",
         example="| Epoch | Train Loss | Val Loss |",
@@ -159,7 +159,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="alarms",
         title="a log that only reports overflows, or losses that are not finite",
-        module=f"{_TEXT_PACKAGE}.status_lines",
+        module=f"{_TEXT_PACKAGE}.messages.status_lines",
         part="ALONE",
         detected_by="a line of DeepSpeed, Apex, detectron2, DETR, Keras, … that reports it",
         not_read="all other lines",

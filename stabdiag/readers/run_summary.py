@@ -22,7 +22,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.only_record import with_only_record
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.lines.clean import Text
 
 _MAX_SUMMARY_BYTES: Final = 1 << 20
 _SUMMARY_TITLE: Final = b"Run summary:"

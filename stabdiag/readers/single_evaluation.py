@@ -23,12 +23,12 @@ from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.only_record import with_only_record
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import cleaned
-from stabdiag.readers.text.counters import LONE_COUNT, counter_value, is_word, line_counters
-from stabdiag.readers.text.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
-from stabdiag.readers.text.grammar import is_a_loss
-from stabdiag.readers.text.standard_names import find_normalizations, normalize
-from stabdiag.readers.text.tokens import Field, line_fields
+from stabdiag.readers.text.evidence.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
+from stabdiag.readers.text.lines.clean import cleaned
+from stabdiag.readers.text.lines.counters import LONE_COUNT, counter_value, is_word, line_counters
+from stabdiag.readers.text.lines.grammar import is_a_loss
+from stabdiag.readers.text.lines.tokens import Field, line_fields
+from stabdiag.readers.text.names.standard_names import find_normalizations, normalize
 
 # The fewest scores, if no line says that they are the results of an evaluation, and the fewest
 # values of a result of episodes.

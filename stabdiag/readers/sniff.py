@@ -160,7 +160,7 @@ def _lacks_header(head: bytes) -> bool:
 
 def _describe_failure(data: bytes) -> str:
     """Quote a line that reports a value that is not finite, or what ended the run, or return ""."""
-    from stabdiag.readers.text.messages import find_failure
+    from stabdiag.readers.text.messages.search import find_failure
 
     failure = find_failure(data, _MAX_QUOTED)
     if failure is None:
@@ -173,9 +173,9 @@ def _describe_failure(data: bytes) -> str:
 
 def _describe_values(data: bytes) -> str:
     """Describe which values of a log a text has, and what it lacks."""
-    from stabdiag.readers.text.clean import cleaned
-    from stabdiag.readers.text.sample import loss_names
-    from stabdiag.readers.text.spans import find_spans
+    from stabdiag.readers.text.evidence.sample import loss_names
+    from stabdiag.readers.text.lines.clean import cleaned
+    from stabdiag.readers.text.lines.spans import find_spans
 
     counts: Counter[str] = Counter()
     for line, count in Counter(cleaned(data).split(b"\n")).items():
@@ -342,7 +342,7 @@ def _fallback(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | Non
 
 
 def _unknown(stream: Stream) -> Reader | None:
-    from stabdiag.readers.text.general import sniff_unknown
+    from stabdiag.readers.text.grammars.general import sniff_unknown
 
     head = stream.peek(_HEAD_SIZES[-1])
     return reader("text") if sniff_unknown(head, stream.name) else None

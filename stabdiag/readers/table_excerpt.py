@@ -26,9 +26,9 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.readers.csv.dialect import with_joined_names
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import cleaned
-from stabdiag.readers.text.line_forms import outline
-from stabdiag.readers.text.printed import short_table
+from stabdiag.readers.text.grammars.printed import short_table
+from stabdiag.readers.text.lines.clean import cleaned
+from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.words import with_joined_words
 
 # A longer text is not a post, and a longer line is not a row.

@@ -17,8 +17,8 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.pieces import Piece, Rows, make_piece
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.messages import Messages
+from stabdiag.readers.text.lines.clean import Text
+from stabdiag.readers.text.messages.search import Messages
 
 _WANDB_BYTES: Final = 1 << 20
 

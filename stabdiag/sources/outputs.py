@@ -167,7 +167,7 @@ def reports_failure(path: Path) -> bool:
 
 def has_records(path: Path) -> bool:
     """Return True if a counter of a training rises on the lines of a file, next to a number."""
-    from stabdiag.readers.text.counters import counter_matches, counter_value, counter_word
+    from stabdiag.readers.text.lines.counters import counter_matches, counter_value, counter_word
 
     counts: dict[bytes, list[int]] = defaultdict(list)
     for line in _beginning(path).split(b"\n"):
@@ -218,8 +218,8 @@ def _reports(end: bytes) -> Iterator[str]:
 
     Updates that were skipped, and gradients that overflowed, are no failures: training went on.
     """
-    from stabdiag.readers.text.alarms import is_alarm
-    from stabdiag.readers.text.failures import Failure, classify_failure
+    from stabdiag.readers.text.messages.alarms import is_alarm
+    from stabdiag.readers.text.messages.failures import Failure, classify_failure
 
     if b"\0" in end:
         return
@@ -235,8 +235,8 @@ def _reports(end: bytes) -> Iterator[str]:
 
 def _message_lines(lines: Sequence[bytes]) -> set[int]:
     """Return the numbers of the lines that belong to messages of a job that died, from 0."""
-    from stabdiag.readers.text.clean import Text
-    from stabdiag.readers.text.messages import Messages, may_be_message
+    from stabdiag.readers.text.lines.clean import Text
+    from stabdiag.readers.text.messages.search import Messages, may_be_message
 
     data = b"\n".join([b"", *lines])
     if not may_be_message(data):

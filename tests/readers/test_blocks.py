@@ -4,7 +4,7 @@ import pytest
 
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.source import open_stream
-from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.lines.clean import Text
 
 
 @pytest.mark.parametrize("reset", [b"[0m", b"[39m", b"[m"])

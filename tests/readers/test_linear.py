@@ -25,7 +25,7 @@ from stabdiag.model.patterns import LazyPattern
 from stabdiag.model.roles.foreign_names import _IN_ENGLISH
 from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.standard_names import find_normalizations
+from stabdiag.readers.text.names.standard_names import find_normalizations
 from tests.readers.conftest import read_columns
 
 PARTS = ("model", "readers", "sources", "assemble", "tree", "symptoms", "comparison", "formats")

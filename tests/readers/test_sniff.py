@@ -19,7 +19,7 @@ from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.lines.clean import Text
 from stabdiag.sources import read_source
 from tests.readers.conftest import read_columns
 

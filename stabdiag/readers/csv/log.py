@@ -28,7 +28,7 @@ from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
-from stabdiag.readers.text.line_forms import outline
+from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES
 
 # Up to this size the tolerant reader (20 MB/s) finishes before Arrow is imported (40 ms).
@@ -51,7 +51,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
         return False
     # The only commas may be within the tensors that a pasted loop printed.
     if b"\ntensor(" in text:
-        from stabdiag.readers.text.values import name_bare_tensors
+        from stabdiag.readers.text.lines.values import name_bare_tensors
 
         if name_bare_tensors(text) != text:
             return False

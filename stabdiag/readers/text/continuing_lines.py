@@ -16,9 +16,9 @@ from typing import Final, Self
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.left_out import MIN_ALTERNATING, unreadable
-from stabdiag.readers.text.failures import classify_failure, states_failure
-from stabdiag.readers.text.grammar import TextPart, as_float
-from stabdiag.readers.text.tokens import evaluation_prefix
+from stabdiag.readers.text.lines.grammar import TextPart, as_float
+from stabdiag.readers.text.lines.tokens import evaluation_prefix
+from stabdiag.readers.text.messages.failures import classify_failure, states_failure
 from stabdiag.readers.text.unread_forms import row_form
 
 # At most this many bytes below the last record and above its end are kept, and lines of this

@@ -24,23 +24,23 @@ from stabdiag.readers.left_out import lost_values, names_lost_value
 from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.alternating import AlternatingLines
-from stabdiag.readers.text.clean import Text, find_positions, first_text, line_end
 from stabdiag.readers.text.continuing_lines import ContinuingLines
-from stabdiag.readers.text.cut_end import without_cut_number
-from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
-from stabdiag.readers.text.failures import Failures, may_report
-from stabdiag.readers.text.grammar import Grammar, Kind, StatusLine, TextPart, may_match
-from stabdiag.readers.text.line_forms import line_forms, may_contain
-from stabdiag.readers.text.messages import Messages, may_be_message
-from stabdiag.readers.text.printed_arguments import find_arguments
-from stabdiag.readers.text.reports import (
+from stabdiag.readers.text.lines.clean import Text, find_positions, first_text, line_end
+from stabdiag.readers.text.lines.cut_end import without_cut_number
+from stabdiag.readers.text.lines.grammar import Grammar, Kind, StatusLine, TextPart, may_match
+from stabdiag.readers.text.lines.line_forms import line_forms, may_contain
+from stabdiag.readers.text.losses.evaluation_blocks import EvaluationBlocks
+from stabdiag.readers.text.messages.failures import Failures, may_report
+from stabdiag.readers.text.messages.reports import (
     failure_patterns,
     separate_reports,
     with_reports,
     without_introduction,
 )
-from stabdiag.readers.text.standard_names import normalize
-from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines
+from stabdiag.readers.text.messages.search import Messages, may_be_message
+from stabdiag.readers.text.messages.status_lines import OVERFLOWS, failure_lines
+from stabdiag.readers.text.names.standard_names import normalize
+from stabdiag.readers.text.printed_arguments import find_arguments
 from stabdiag.readers.text.steps import announced_number
 from stabdiag.readers.text.table import Table
 from stabdiag.readers.text.unread import MAX_FORMS, UnreadLines

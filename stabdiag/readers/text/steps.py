@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.unique import unique_values
-from stabdiag.readers.text.grammar import Step
+from stabdiag.readers.text.lines.grammar import Step
 
 # The column with the total of a bar. A bar whose total differs from the training's is another bar.
 TOTAL: Final = "total"

@@ -14,11 +14,18 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_an_lr, is_evaluation
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import EXACT
-from stabdiag.readers.pieces import Piece, Rows, piece_of_meanings, piece_of_numbers
-from stabdiag.readers.text.failures import Failures
-from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart, is_a_loss
-from stabdiag.readers.text.prefix import CLOCK, NO_RANK, line_ranks, line_seconds, select_lines
-from stabdiag.readers.text.shapes import Cells
+from stabdiag.readers.pieces import Piece, Rows, piece_of_numbers
+from stabdiag.readers.text.lines.cells import make_cell_piece
+from stabdiag.readers.text.lines.grammar import Grammar, Kind, Line, StatusLine, TextPart, is_a_loss
+from stabdiag.readers.text.lines.prefix import (
+    CLOCK,
+    NO_RANK,
+    line_ranks,
+    line_seconds,
+    select_lines,
+)
+from stabdiag.readers.text.lines.shapes import Cells
+from stabdiag.readers.text.messages.failures import Failures
 from stabdiag.readers.text.steps import (
     TOTAL,
     extrapolate_rounded,
@@ -26,8 +33,7 @@ from stabdiag.readers.text.steps import (
     find_training_totals,
     neighbors,
 )
-from stabdiag.readers.text.values import NULL_CELL
-from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD, meaning
+from stabdiag.readers.words import ABSENT, NUMBER, WORD
 
 # The name of the training loss in logs with progress bars.
 BAR_LOSS: Final = "loss"
@@ -45,8 +51,6 @@ _UNITS_ABOVE_ZERO: Final = 10
 
 # 1K: LeRobot's form of steps from 1000 on.
 _IN_THOUSANDS: Final = lazy_pattern(r"(\d{1,4}(?:\.\d{1,3})?)([KMBkmb])")
-
-_THOUSANDS_COMMA: Final = lazy_pattern(rb",(?=\d{3}(?:\D|$))")
 
 
 @frozen
@@ -371,28 +375,6 @@ def _new_records(steps: Floats, begins: Mask) -> Mask:
     return new
 
 
-def make_cell_piece(cells: Cells) -> Piece:
-    """Return the piece that cells make. None is a cell that its line does not have."""
-    if NULL_CELL not in cells:
-        try:
-            numbers = map(float, cells)  # type: ignore[arg-type]  # None is caught
-            return piece_of_numbers(np.fromiter(numbers, np.float64, len(cells)))
-        except (TypeError, ValueError):
-            pass
-    return piece_of_meanings(map(_meaning, cells))
-
-
 def _units_in_one(zero: bytes) -> float:
     """Return the number of units of the last digit in 1: 10,000 for 0.0000."""
     return 10.0 ** (len(zero) - len(b"0."))
-
-
-def _meaning(cell: bytes | None) -> tuple[int, float, str]:
-    """Return the meaning of a cell. A number may have thousands separators: 7,012."""
-    if cell is None:
-        return ABSENT, np.nan, ""
-    if cell == NULL_CELL:
-        return NULL, np.nan, ""
-    return meaning(
-        (_THOUSANDS_COMMA.sub(b"", cell) if b"," in cell else cell).decode("utf-8", "replace")
-    )

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.left_out import is_row, may_hold_loss
-from stabdiag.readers.text.clean import find_positions, line_end
-from stabdiag.readers.text.counters import POSITION
-from stabdiag.readers.text.line_forms import SAME_DIGITS
-from stabdiag.readers.text.tokens import has_number
+from stabdiag.readers.text.lines.clean import find_positions, line_end
+from stabdiag.readers.text.lines.counters import DIGIT, POSITION
+from stabdiag.readers.text.lines.line_forms import SAME_DIGITS
+from stabdiag.readers.text.lines.tokens import has_number
 
 # Lines are compared up to this length.
 MAX_UNREAD_LINE: Final = 2000
@@ -32,7 +32,6 @@ _DELIMITED: Final = lazy_pattern(rb"\d[\"']?[ \t]{0,8}(?:[,;|\t]|%b)" % "│|┃
 # A count before a number: a row of a printed table, 201 2.31 0.001.
 _ALIGNED: Final = lazy_pattern(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
 _FORM_SPACE: Final = lazy_pattern(rb"\s+")
-DIGIT: Final = lazy_pattern(rb"\d")
 
 # The words of a record, without its loss.
 _MIN_WORDS: Final = 2

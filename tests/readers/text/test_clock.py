@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from stabdiag.readers.text.prefix import line_seconds
+from stabdiag.readers.text.lines.prefix import line_seconds
 
 BEGIN = 1_767_225_600
 

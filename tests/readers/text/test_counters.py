@@ -7,7 +7,7 @@ import pytest
 
 import stabdiag
 from stabdiag import read
-from stabdiag.readers.text.counters import line_counters
+from stabdiag.readers.text.lines.counters import line_counters
 
 N, PER_EPOCH = 120, 60
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import stabdiag
-from stabdiag.readers.text.cut_end import without_cut_number
+from stabdiag.readers.text.lines.cut_end import without_cut_number
 
 LINES = "".join(
     f"epoch {epoch}\tloss: {3 / epoch:.4f}\tval_loss: {4 / epoch:.4f}\tlr: 1e-3\n"

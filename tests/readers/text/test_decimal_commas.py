@@ -4,7 +4,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError
-from stabdiag.readers.text.notations import find_decimal_commas
+from stabdiag.readers.text.names.notations import find_decimal_commas
 
 
 @pytest.fixture

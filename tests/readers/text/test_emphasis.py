@@ -5,7 +5,7 @@ import math
 import pytest
 
 import stabdiag
-from stabdiag.readers.text.emphasis import without_emphasis
+from stabdiag.readers.text.lines.emphasis import without_emphasis
 
 MARKS = (
     ("loss = ", "**", "**"),

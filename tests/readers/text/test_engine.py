@@ -9,11 +9,11 @@ import pytest
 
 from stabdiag.readers.registry import TEXT_READERS
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text, inert
-from stabdiag.readers.text.grammar import NUMBER_PATTERN, VALUE, Grammar, Line, Step
+from stabdiag.readers.text.lines.clean import Text, inert
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, VALUE, Grammar, Line, Step
+from stabdiag.readers.text.lines.prefix import NO_RANK, line_ranks, select_lines
+from stabdiag.readers.text.lines.shapes import line_pattern
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.prefix import NO_RANK, line_ranks, select_lines
-from stabdiag.readers.text.shapes import line_pattern
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -180,9 +180,9 @@ class TestFastPaths:
             columns = text_reader.read(Stream("run.log", io.BytesIO(text)))
             return {name: columns.load(name) for name in sorted(columns.names)}
 
-        monkeypatch.setattr("stabdiag.readers.text.shapes._MIN_LINES", 1)
+        monkeypatch.setattr("stabdiag.readers.text.lines.shapes._MIN_LINES", 1)
         fast = read()
-        monkeypatch.setattr("stabdiag.readers.text.shapes._MIN_LINES", 10**9)
+        monkeypatch.setattr("stabdiag.readers.text.lines.shapes._MIN_LINES", 10**9)
         slow = read()
         assert list(fast) == list(slow)
         for name in slow:
@@ -230,7 +230,7 @@ class TestFastPaths:
             return {name: columns.load(name).values for name in sorted(columns.names)}
 
         fast = read()
-        monkeypatch.setattr("stabdiag.readers.text.shapes._MIN_LINES", 10**9)
+        monkeypatch.setattr("stabdiag.readers.text.lines.shapes._MIN_LINES", 10**9)
         np.testing.assert_equal(fast, read())
         # "2.31 or so" is not a value.
         assert len(fast["loss"]) == (192 if tail % last == f" {last}" and "or so" in last else 200)

@@ -4,7 +4,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.text.general import sniff
+from stabdiag.readers.text.grammars.general import sniff
 from tests.readers.text.printed import log
 
 FALLING = [4 - n / 100 for n in range(1, 61)]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import stabdiag
-from stabdiag.readers.text.clean import LONGEST_TEXT_LINE, Text
+from stabdiag.readers.text.lines.clean import LONGEST_TEXT_LINE, Text
 
 
 @pytest.fixture

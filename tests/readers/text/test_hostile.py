@@ -17,9 +17,12 @@ from stabdiag.model.patterns import LazyPattern
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import TEXT_READERS, reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text import counters, examined_log, messages, normalization, prefix, tokens
-from stabdiag.readers.text.grammar import Grammar, Line
-from stabdiag.readers.text.messages import SORTS
+from stabdiag.readers.text.evidence import examined_log
+from stabdiag.readers.text.lines import counters, prefix, tokens
+from stabdiag.readers.text.lines.grammar import Grammar, Line
+from stabdiag.readers.text.messages import search as messages
+from stabdiag.readers.text.messages.search import SORTS
+from stabdiag.readers.text.names import normalization
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 EVERY = pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stabdiag as api
-from stabdiag.readers.text.message_kinds import LONE_EXCEPTION, SORTS
+from stabdiag.readers.text.messages.message_kinds import LONE_EXCEPTION, SORTS
 
 DIED = """\
 Memory access fault by GPU node-4 (Agent handle: 0x7a10) on address 0x1000. Reason: Unknown.

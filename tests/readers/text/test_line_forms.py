@@ -2,7 +2,7 @@
 
 import pytest
 
-from stabdiag.readers.text.line_forms import may_contain, outline, words_in
+from stabdiag.readers.text.lines.line_forms import may_contain, outline, words_in
 
 
 def test_an_outline_has_each_form_of_a_line_once():

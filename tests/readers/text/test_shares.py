@@ -3,7 +3,7 @@
 import pytest
 
 import stabdiag
-from stabdiag.readers.text.counters import line_counters
+from stabdiag.readers.text.lines.counters import line_counters
 
 LOSSES = [2.25, 1.75, 1.5, 1.25, 1.125]
 EVALUATED = [2.5, 2.0, 1.875, 1.9375, 2.125]

@@ -1,6 +1,6 @@
 import pytest
 
-from stabdiag.readers.text.spans import SpanFinder, find_spans
+from stabdiag.readers.text.lines.spans import SpanFinder, find_spans
 
 LINES = [
     b"Epoch: 1.5 | step 10/600 | loss: 2.31 | lr: 1e-4",
@@ -23,5 +23,5 @@ def test_spans_are_those_of_each_line_alone(lines):
 def test_lines_of_one_shape_are_looked_at_once(monkeypatch):
     finder = SpanFinder(b"oss")
     finder.find(b"step 1 loss: 2.31")
-    monkeypatch.setattr("stabdiag.readers.text.spans.find_spans", None)
+    monkeypatch.setattr("stabdiag.readers.text.lines.spans.find_spans", None)
     assert finder.find(b"step 2 loss: 2.25") == {"loss": (13, 17)}

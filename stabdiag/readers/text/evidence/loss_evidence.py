@@ -1,0 +1,224 @@
+"""The evidence that any text is a log: a loss on line after line, and a counter that rises.
+
+``evidence`` looks at the first lines that name a loss. The finest rising counter on them, or above
+them, is the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
+from typing import Final
+
+from stabdiag.model.roles.names import is_evaluation
+from stabdiag.readers.text.evidence.counter_evidence import (
+    evidence_at_start,
+    evidence_of_few_epochs,
+    heading_evidence,
+    on_loss_lines,
+    position_evidence,
+    rising_fraction,
+)
+from stabdiag.readers.text.evidence.examined_log import ExaminedLog
+from stabdiag.readers.text.evidence.excerpts import find_excerpt, find_short_paste
+from stabdiag.readers.text.evidence.measure_evidence import evidence_without_loss
+from stabdiag.readers.text.evidence.sample import (
+    Sample,
+    TextEvidence,
+    find_counter_alias,
+    find_new_counter,
+    find_planned_steps,
+    names_several_epochs,
+    sample_tail,
+)
+from stabdiag.readers.text.evidence.single_record import (
+    find_block_record,
+    find_single_epoch,
+    find_single_record,
+)
+from stabdiag.readers.text.evidence.uncounted import find_uncounted
+from stabdiag.readers.text.lines.counters import EPOCH, NTH
+from stabdiag.readers.text.lines.grammar import trains
+from stabdiag.readers.text.lines.line_forms import contains, outline
+from stabdiag.readers.text.lines.measure_words import (
+    BY_SPLIT,
+    LIKELIHOOD,
+    LOSS_STEM,
+    OTHER_LOSSES,
+    SUMMED,
+    TRAINED,
+)
+from stabdiag.readers.text.lines.tokens import EVALUATED
+from stabdiag.readers.text.losses.evaluation_blocks import (
+    EvaluationBlocks,
+    find_evaluation_bar,
+    find_evaluation_positions,
+    has_evaluation_blocks,
+)
+from stabdiag.readers.text.names.counted_names import find_counted_names
+from stabdiag.readers.text.names.doubled_lines import find_doubled_lines
+from stabdiag.readers.text.names.keras_bars import find_test_bars
+from stabdiag.readers.text.names.name_lists import find_name_lists
+from stabdiag.readers.text.names.notations import find_decimal_commas, find_notations
+from stabdiag.readers.text.names.positions import find_counter
+from stabdiag.readers.text.names.split_scores import are_scores, find_split_scores
+from stabdiag.readers.text.names.standard_names import find_normalizations, normalize
+
+# The training loss has this many times more lines than a loss that is evaluated occasionally.
+_DENSER: Final = 4
+
+# This many losses may be in a sentence about a log of other measures.
+_FEW_LOSSES: Final = 2
+
+
+@lru_cache(maxsize=1)
+def evidence(data: bytes) -> TextEvidence | None:
+    """Return the evidence that lines are a log, or None if there is too little. Cached.
+
+    The loss may have another name, such as a cost, only if nothing is called a loss.
+    """
+    commas = find_decimal_commas(data)
+    data = normalize(data, commas)
+    normalizations = (
+        *commas,
+        *find_normalizations(data),
+        *find_counted_names(data),
+        *find_name_lists(data),
+        *find_notations(data),
+        *find_test_bars(data),
+        *filter(None, (find_evaluation_positions(data),)),
+        *find_split_scores(data),
+        *find_doubled_lines(data),
+    )
+    data = normalize(data, normalizations)
+    has_blocks = has_evaluation_blocks(data)
+    result = _find_evidence(EvaluationBlocks().mark(data) if has_blocks else data)
+    if not has_blocks and (result is None or result.counter in (None, EPOCH)):
+        is_counted = result is not None and result.counter is not None
+        bar = find_evaluation_bar(data, is_counted=is_counted)
+        if bar is not None:
+            normalizations = (*normalizations, bar)
+            result = _find_evidence(normalize(data, (bar,)))
+    if result is None:
+        return None
+    if result.counter is None and (row := find_counter(data)) is not None:
+        counted = _find_evidence(normalize(data, (row,)))
+        if counted is not None and counted.counter and counted.lines >= result.lines:
+            result, normalizations = counted, (*normalizations, row)
+    return replace(result, normalizations=normalizations, has_evaluation_blocks=has_blocks)
+
+
+def _find_evidence(data: bytes) -> TextEvidence | None:
+    log = ExaminedLog(data=data)
+    named = _evidence_by_word(log, LOSS_STEM)
+    # The losses of saved models end where the training fails.
+    has_only_bests = named is not None and log.sample(LOSS_STEM).has_only_bests
+    if named is not None and named.lines > _FEW_LOSSES and not has_only_bests:
+        return named
+    # A text repeats a few lines, which are searched far faster.
+    patterns = (pattern for pattern in (SUMMED, BY_SPLIT) if pattern.search(outline(data)))
+    matches = [match[1] for pattern in patterns if (match := pattern.search(data))]
+    words = [*matches, *(word for word in OTHER_LOSSES if contains(data, word))]
+    results = (_evidence_by_word(log, word) for word in words)
+    candidates = [result for result in results if result is not None]
+    # The names are in the order of preference. Validation perplexity is not that of the training.
+    of_training = (result for result in candidates if not is_evaluation(result.loss))
+    best = next(of_training, next(iter(candidates), None))
+    if best is not None:
+        denser = (other for other in candidates if other.lines >= _DENSER * best.lines)
+        best = next(denser, best)
+    if named is not None and not has_only_bests:
+        return best if best is not None and best.lines >= _DENSER * named.lines else named
+    if named is not None:
+        return best if best is not None and best.lines >= named.lines else _as_bests(named, log)
+    return best or evidence_without_loss(log)
+
+
+def _as_bests(named: TextEvidence, log: ExaminedLog) -> TextEvidence:
+    """Return the evidence of a log in which only saved models have a loss."""
+    saved = log.sample(LOSS_STEM).saved
+    return replace(named, has_only_bests=all(words & {b"best", b"improved"} for words in saved))
+
+
+def _evidence_by_word(log: ExaminedLog, word: bytes) -> TextEvidence | None:
+    """Return the evidence in lines whose loss has a name with this word."""
+    sample = log.sample(word)
+    result = _evidence(log, sample)
+    if result is None or (word.lower() in TRAINED and are_scores(sample.values[result.loss])):
+        return None
+    # Only the logarithm of a likelihood is a loss, with its sign turned.
+    if word == LIKELIHOOD and not all(v.startswith(b"-") for v in sample.values[result.loss]):
+        return None
+    # Loss is nan, stopping training: a report names the loss in its own way.
+    records = [names for names, lines in sample.shapes.items() if len(names) > 1 or any(lines)]
+    names = chain.from_iterable(records or sample.shapes)
+    total = next((name for name in names if name.lower() == "loss"), None)
+    return replace(
+        result,
+        word=word,
+        total=total,
+        counter_alias=find_counter_alias(result, sample)
+        or find_new_counter(result, sample, sample_tail(log.data, word)),
+        planned_steps=find_planned_steps(result, sample, log.data),
+        repeats_saved=sample.repeats_saved,
+    )
+
+
+def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
+    trained = {
+        name: values
+        for name, values in sample.values.items()
+        if not (name.startswith(EVALUATED) or (is_evaluation(name) and not trains(name)))
+    }
+    training = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
+    best = on_loss_lines(training) or on_loss_lines(sample.counters)
+    is_training = best is not None and (best.loss in trained or not trained)
+    first = evidence_at_start(trained, sample.counters)
+    if first is not None and (best is None or first.lines >= _DENSER * best.lines):
+        return first
+    if best and is_training:
+        # A mean may follow the losses of each epoch, and only its line names the epoch.
+        on_its_line = 2 * len(sample.counters.get((EPOCH, best.loss), ())) > best.lines
+        if on_its_line or (best.rising == 1 and not best.restarts):
+            # The first epoch may be longer than the sample.
+            is_position = (best.counter or b"").startswith(NTH) and not on_its_line
+            return replace(best, epochs=is_position and names_several_epochs(log.data))
+    headings = log.heading_counts(sample)
+    if best and not is_training:
+        # The counter of evaluation losses need not count the training losses.
+        best = heading_evidence(headings, trained) or best
+    if best is not None:
+        # An excerpt may have one heading, of a later epoch, where the counter restarts.
+        later = best.rising < 1 and len(headings[EPOCH]) == 1 and headings[EPOCH] > [1]
+        rises = later or rising_fraction(headings[EPOCH]) == 1
+        return best if best.above else replace(best, epochs=rises)
+    headed = heading_evidence(headings, sample.values)
+    if headed is None and (excerpt := find_excerpt(sample.shapes)):
+        return excerpt
+    below = {word: headings[word] for word in log.counted_below(sample)}
+    headed = headed or heading_evidence(below, sample.values, fewest=2)
+    headed = headed or evidence_of_few_epochs(log.data, sample, headings)
+    if headed is not None:
+        return replace(headed, is_counted_below=headed.counter in below)
+    headed = position_evidence(log.position_counts(sample), sample)
+    if headed is not None:
+        return headed
+    return (
+        _failed_excerpt(log, sample)
+        or find_single_record(log.data, sample)
+        or find_single_epoch(log.data, sample, headings)
+        or find_uncounted(log.data, trained, sample)
+        or find_short_paste(log.data, sample)
+        or find_block_record(log.data)
+    )
+
+
+def _failed_excerpt(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in an excerpt that reports a failure of the training."""
+    if sample.shapes and log.reports_failure:
+        excerpt = find_excerpt(sample.shapes, reports_failure=True)
+        if excerpt:
+            return excerpt
+    lost, lines = (sum(map(len, shapes.values())) for shapes in (sample.not_finite, sample.shapes))
+    return find_excerpt(sample.not_finite, reports_failure=True) if 2 * lost >= lines else None

@@ -1,0 +1,385 @@
+"""The evidence in a paste with a single record: on one line, in one epoch, or in a block."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, pairwise, repeat
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_evaluation, is_perplexity, is_setting
+from stabdiag.readers.text.evidence.excerpts import (
+    ASSIGNS,
+    MAX_PASTE,
+    MAX_SHORT,
+    MAX_WORDS,
+    MIN_EXCERPT,
+    SENTENCE,
+    find_excerpt,
+    names_training_loss,
+)
+from stabdiag.readers.text.evidence.sample import (
+    MANY_VALUES,
+    Sample,
+    Shapes,
+    TextEvidence,
+    loss_names,
+)
+from stabdiag.readers.text.lines.counters import (
+    COARSE,
+    EPOCH,
+    counter_value,
+    find_headings,
+    is_word,
+    line_counters,
+)
+from stabdiag.readers.text.lines.grammar import is_a_loss
+from stabdiag.readers.text.lines.line_forms import outline
+from stabdiag.readers.text.lines.measure_words import makes_a_record
+from stabdiag.readers.text.lines.tokens import line_fields, lines_with_a_loss
+from stabdiag.readers.text.messages.search import find_message
+
+# How often a post has a line that it quotes once, and what may be around it.
+_TIMES_QUOTED: Final = 2
+_AROUND_QUOTE: Final = b" \t\r.,;:>*`\"'"
+
+# Lines that may follow a single record.
+_SCALE_OR_OVERFLOW: Final = lazy_pattern(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
+
+# ## Troubleshooting, in Markdown
+_PAGE_HEADING: Final = lazy_pattern(rb"(?m)^#{1,6} \w")
+
+# The position in a bar of tqdm or Keras, and the other lines of a paste whose only record is a bar.
+_PROGRESS_BAR: Final = lazy_pattern(
+    rb"(?<![\d/])\d{1,9}(?:/\d{1,9})? \[\d{1,4}:\d\d(?::\d\d)?<"
+    rb"|(?<![\d/])\d{1,9} ?[a-z]{1,10} \[\d\d:\d\d(?::\d\d)?, "
+    rb"|(?<![\d/])\d{1,9}/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94\x81){5,60})[ \x1b]"
+)
+_MAX_AROUND_BAR: Final = 40
+_LOG_TIME: Final = lazy_pattern(rb"[\[(]?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d")
+
+# A program that prints a record prints few sentences, such as warnings: one of this many lines.
+_FEWEST_OTHERS: Final = 4
+
+# A counter at the start of a record has at most this many bytes before its number.
+_LONGEST_LABEL: Final = 16
+
+# The fewest values and counters on the only record of a paste.
+_MIN_RECORD: Final = 3
+
+# The fewest lines of the only record of a paste whose values are on lines of their own, and the
+# value of a loss instead of a setting.
+_MIN_BLOCK: Final = 4
+_LONG_VALUE: Final = lazy_pattern(rb"[-+]?\d{1,9}\.\d{3,60}(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|inf)")
+_IS_LOSS: Final = lazy_pattern(r"(?i)loss$|^loss of ")
+_TWO_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{2}")
+
+# (1.035 sec/step), and step 1200: loss = 2.31
+_STEP_TIME: Final = lazy_pattern(rb"\d ?(?:m?s|secs?|seconds?)/(?:step|it|iter|batch|epoch)\b")
+_ONLY_LOSS: Final = lazy_pattern(
+    rb"[\W_]{0,20}(?:global[ _])?(?:step|iteration|iter|epoch|episode|batch)[\s:=#\[(]{1,6}\d{1,9}"
+    rb"(?:/\d{1,9})?[\])]?[\s:,|-]{1,6}(?:(?:avg|average|mean|train|training|batch)[ _])?loss"
+    rb"[\s:=]{1,4}\d{1,9}\.\d{2,20}[\W_]{0,20}",
+    re.IGNORECASE,
+)
+
+# [12/60] and 12/600 at the start of the only record; 12/06 may be a date.
+_STARTS_WITH_POSITION: Final = lazy_pattern(
+    rb"\s{0,20}(?:\[ {0,8}\d{1,9} ?/ ?\d{1,9} {0,8}\]|\d{1,9}/\d{3,9})[\s:,|-]{1,6}[A-Za-z]"
+)
+
+
+def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in the only record of a paste that has hardly any other line.
+
+    The record may have several lines with the same count, each with another loss. Examples may
+    follow it, whose lines have the same names and no count. A post may quote it twice.
+    """
+    shapes = sample.shapes
+    if _is_quoted(data, sample):
+        shapes = {names: lines[:1] for names, lines in shapes.items()}
+    for names, lines in shapes.items():
+        counted = [{*filter(is_word, line)} for line in lines]
+        is_above = len(names) >= _MIN_RECORD and len(lines) > 1 and counted[0]
+        if is_above and not any(counted[1:]) and len(data) <= MAX_SHORT:
+            return find_excerpt({names: lines[:1]}, fewest=1)
+    repeated = _repeated_record(shapes)
+    if repeated is not None:
+        return repeated
+    trained = {
+        names: lines
+        for names, lines in shapes.items()
+        if not all(map(is_evaluation, loss_names(names)))
+    }
+    if not trained:
+        return None
+    if _is_above_failure(data, sample.word):
+        return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=True)
+    forms = [form for _, form in lines_with_a_loss(outline(data))]
+    named = lines_with_a_loss(data) if any(map(_PROGRESS_BAR.search, forms)) else ()
+    few_bars = [*islice((line for _, line in named if _PROGRESS_BAR.search(line)), 2)]
+    limit = _MAX_AROUND_BAR if len(few_bars) == 1 else MAX_PASTE
+    counts = [*islice((dict(line) for lines in trained.values() for line in lines), MAX_PASTE)]
+    is_timed = any(map(_LOG_TIME.match, forms))
+    others = (
+        repeat(line, count)
+        for line, count in Counter(data.splitlines()).items()
+        if line.strip() and not _SCALE_OR_OVERFLOW.search(line) and not _shares_count(line, counts)
+        # The messages of the logger that wrote the record are not prose.
+        if not (is_timed and _LOG_TIME.match(line))
+    )
+    if len([*islice(chain.from_iterable(others), limit + 1)]) > limit:
+        is_prose = len(data) > MAX_SHORT or (
+            SENTENCE.search(data) is not None and not _is_counted_first(data)
+        )
+        return None if is_prose else _full_record(trained)
+    if sum(map(len, trained.values())) != 1:
+        return _split_record(trained) or _ranked_record(trained)
+    shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
+    # The only counter may be a position.
+    is_positioned = bool(few_bars) or _starts_with_position(data)
+    if shapes:
+        result = find_excerpt(shapes, fewest=1)
+        if result is None and is_positioned:
+            result = find_excerpt(shapes, reports_failure=True)
+        return result or _uncounted_record(data, shapes)
+    if not _has_one_record(data, sample.word):
+        return None
+    return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=is_positioned)
+
+
+def _is_above_failure(data: bytes, word: bytes) -> bool:
+    """Return True if the only record is above what says that the run failed, such as a traceback.
+
+    Other output may be above the record, and source code in the traceback. A page with headings
+    describes errors.
+    """
+    begin = next((begin for begin, _ in lines_with_a_loss(data, word)), len(data))
+    end = find_message(data, begin)
+    return end is not None and not _PAGE_HEADING.search(data) and _has_one_record(data[:end], word)
+
+
+def _is_quoted(data: bytes, sample: Sample) -> bool:
+    """Return True if a post has its only record with a counter twice."""
+    counted = [line for lines in sample.shapes.values() for line in lines if line]
+    return len(counted) == _TIMES_QUOTED and len([*_distinct_records(data, sample.word)]) == 1
+
+
+def _distinct_records(data: bytes, word: bytes) -> Iterator[bytes]:
+    """Yield the lines with a loss, without quotation marks and those that repeat another one."""
+    seen: set[bytes] = set()
+    for _, line in lines_with_a_loss(data, word):
+        text = line.strip(_AROUND_QUOTE)
+        has_loss = any(makes_a_record(item.name, word) for item in line_fields(line))
+        if has_loss and text not in seen:
+            seen.add(text)
+            yield text
+
+
+def _repeated_record(shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in one record of many values, each repeated on a line of its own.
+
+    Estimators of TensorFlow print "Saving dict for global step 900: …", and BERT its values below.
+    """
+    full = {names: lines for names, lines in shapes.items() if len(names) >= _MIN_RECORD}
+    if len(full) != 1 or len(shapes) < _MIN_RECORD:
+        return None
+    (record, lines), *_ = full.items()
+    others = (names for names in shapes if names != record)
+    is_repeated = all(len(names) == 1 and names[0] in record for names in others)
+    return find_excerpt(full, fewest=1) if is_repeated and len(lines) == 1 else None
+
+
+def _is_counted_first(data: bytes) -> bool:
+    """Return True if a line with a loss begins with a counter, among few sentences."""
+    lines = data.splitlines()
+    if _FEWEST_OTHERS * sum(SENTENCE.search(line) is not None for line in lines) > len(lines):
+        return False
+    return any(
+        not SENTENCE.search(line)
+        and any(begin <= _LONGEST_LABEL for begin, _ in line_counters(line).values())
+        for _, line in lines_with_a_loss(data)
+    )
+
+
+def find_single_epoch(
+    data: bytes, sample: Sample, headings: Mapping[bytes, Sequence[int]]
+) -> TextEvidence | None:
+    """Return the evidence in the block of a single epoch, with its training and evaluation loss.
+
+    Each has a line of its own; the epoch is named above them or on both.
+    """
+    counts = {*headings.get(EPOCH, ())}
+    if len(counts) != 1 or len(data) > MAX_SHORT or len(data.split()) > MAX_WORDS:
+        return None
+    fields = [
+        (item, line)
+        for _, line in lines_with_a_loss(data, sample.word)
+        for item in line_fields(line)
+        if is_a_loss(item.name) or is_evaluation(item.name)
+    ]
+    losses = [
+        (item, line)
+        for item, line in fields
+        if "loss" in item.name.lower()
+        and ASSIGNS.fullmatch(line[item.at[1] : item.value[0]])
+        and not SENTENCE.search(line)
+    ]
+    trained = [(item, line) for item, line in losses if not is_evaluation(item.name)]
+    if len(trained) != 1 or len(losses) < MIN_EXCERPT:
+        return None
+    item, line = trained[0]
+    is_own = EPOCH in line_counters(line)
+    return TextEvidence(counter=EPOCH, loss=item.name, lines=1, rising=1.0, above=not is_own)
+
+
+def _full_record(shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in the only line with a loss, if it has many values."""
+    full = {names: lines for names, lines in shapes.items() if len(names) >= MANY_VALUES}
+    return find_excerpt(full, fewest=1) if sum(map(len, shapes.values())) == 1 else None
+
+
+def _uncounted_record(data: bytes, shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in a record of many values without a counter, not in a sentence."""
+    loss = loss_names(next(iter(shapes)))[0]
+    lines = (line for _, line in lines_with_a_loss(data))
+    line = next((line for line in lines if not (SENTENCE.search(line) or b" = " in line)), b"")
+    # The first number of a list is the value of the first epoch, not of a record.
+    values = {
+        item.name
+        for item in line_fields(line)
+        if not (line[: item.value[0]].endswith(b"[") and line[item.value[1] :].startswith(b","))
+    }
+    if loss not in values or len(values) < MANY_VALUES:
+        return None
+    return TextEvidence(counter=None, loss=loss, lines=1, rising=1.0)
+
+
+def _shares_count(line: bytes, records: Sequence[Mapping[bytes, int]]) -> bool:
+    """Return True if a line has the same count of the same counter as a record: step:2."""
+    return any(
+        record.get(word) == counter_value(line[slice(*at)])
+        for word, at in line_counters(line).items()
+        for record in records
+        if is_word(word)
+    )
+
+
+def _split_record(shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in lines with the same count of the same counter and different losses."""
+    lines = [line for shape in shapes.values() for line in shape]
+    words = (word for word in lines[0] if is_word(word)) if len(lines) == len(shapes) > 1 else ()
+    for word in words:
+        if len({line.get(word) for line in lines}) == 1:
+            loss = loss_names(next(iter(shapes)))[0]
+            return TextEvidence(counter=word, loss=loss, lines=len(lines), rising=1.0)
+    return None
+
+
+def _ranked_record(shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in lines of several ranks, which have the same counts: (1/4) step 50.
+
+    The last line may be cut.
+    """
+    names = max(shapes, key=len, default=())
+    if len(names) < MANY_VALUES or any(names[: len(other)] != other for other in shapes):
+        return None
+    lines = [line for shape in shapes.values() for line in shape]
+    words = [[(word, line[word]) for word in line if is_word(word)] for line in lines]
+    counters = [word for word, _ in words[0] if word not in COARSE]
+    if not counters or any(line != words[0] for line in words):
+        return None
+    return TextEvidence(counter=counters[0], loss=loss_names(names)[0], lines=len(lines), rising=1)
+
+
+def _has_one_record(data: bytes, word: bytes) -> bool:
+    """Return True if the only line with a loss is a record, not a sentence or a setting.
+
+    It is a progress bar, or has a counter with a word and its total, or two counters, or a second
+    value.
+    """
+    records = [
+        (line, [item for item in line_fields(line) if _is_trained(item.name, word)])
+        for line in _distinct_records(data, word)
+    ]
+    records = [(line, losses) for line, losses in records if losses]
+    if len(records) != 1 or SENTENCE.search(records[0][0]):
+        return False
+    line, losses = records[0]
+    if not all(ASSIGNS.fullmatch(line[item.at[1] : item.value[0]]) for item in losses):
+        return False
+    if _PROGRESS_BAR.search(line):
+        return True
+    counters = line_counters(line)
+    values = {item.name for item in line_fields(line)} | {*counters}
+    is_full = len(values) >= _MIN_RECORD or _STEP_TIME.search(line) or _ONLY_LOSS.fullmatch(line)
+    is_counted = any(map(is_word, counters)) or _STARTS_WITH_POSITION.match(line)
+    return bool(is_counted and is_full)
+
+
+def _is_trained(name: str, word: bytes) -> bool:
+    """Return True for the name of a loss of the training, or of a perplexity found by a word."""
+    is_named = is_perplexity(name) and name.encode().endswith(word)
+    return names_training_loss(name) or (is_named and not is_evaluation(name))
+
+
+def _starts_with_position(data: bytes) -> bool:
+    """Return True if a line with a loss begins with a position: [12/60] loss: 0.42."""
+    return any(_STARTS_WITH_POSITION.match(line) for _, line in lines_with_a_loss(data))
+
+
+def find_block_record(data: bytes) -> TextEvidence | None:
+    """Return the evidence in the only records of a paste, with each value on a line of its own.
+
+    The lines of a record have the same names as those of the next one. One of them counts, and one
+    has a loss with several digits: settings are round.
+    """
+    if len(data) > MAX_SHORT:
+        return None
+    counts: dict[bytes, list[int]] = {}
+    for _, word, count in find_headings(data):
+        counts.setdefault(word, []).append(count)
+    lines = [line for line in data.split(b"\n") if _TWO_LETTERS.search(line)]
+    fields = [list(line_fields(line)) for line in lines]
+    single = [
+        (line, items[0]) for line, items in zip(lines, fields, strict=True) if len(items) == 1
+    ]
+    names = [item.name for _, item in single]
+    losses = [
+        item.name
+        for line, item in single
+        if _IS_LOSS.search(item.name)
+        and names_training_loss(item.name)
+        and _LONG_VALUE.fullmatch(line[slice(*item.value)])
+    ]
+    block = [*dict.fromkeys(names)]
+    records = names.count(names[0]) if names else 0
+    is_block = len(names) >= _MIN_BLOCK and names == records * block and 2 * len(names) > len(lines)
+    if not losses or not is_block or any(map(is_setting, block)):
+        return None
+    counter = _counter_of_blocks(counts, records)
+    if counter is None:
+        return None
+    return TextEvidence(
+        counter=counter,
+        loss=losses[0],
+        lines=records,
+        rising=1.0,
+        above=True,
+        is_counted_below=records == 1,
+    )
+
+
+def _counter_of_blocks(counts: Mapping[bytes, Sequence[int]], records: int) -> bytes | None:
+    """Return the counter that rises from record to record; the only one of a single record."""
+    if records == 1:
+        is_one = len(counts) == 1 and all(len({*values}) == 1 for values in counts.values())
+        return next(iter(counts), None) if is_one else None
+    rising = [
+        word
+        for word, values in counts.items()
+        if len(values) == records and all(a < b for a, b in pairwise(values))
+    ]
+    return min(rising, key=lambda word: word in COARSE, default=None)

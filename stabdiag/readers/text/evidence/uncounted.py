@@ -1,0 +1,154 @@
+"""The evidence in losses without a counter: many lines, or lines that differ only in numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.evidence.counter_evidence import (
+    count_moves,
+    may_count,
+    most_frequent_loss,
+)
+from stabdiag.readers.text.evidence.sample import MANY_VALUES, Sample, TextEvidence, is_lost
+from stabdiag.readers.text.lines.counters import EPOCH, FIRST, NTH, counter_value, is_word
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, as_float
+from stabdiag.readers.text.lines.spans import find_spans
+from stabdiag.readers.text.lines.tokens import lines_with_a_loss
+
+# The fewest lines and different values of one loss in a log without a counter. Fewer are enough if
+# the lines differ only in their numbers and follow each other closely. Source code and prose repeat
+# one value.
+_UNCOUNTED: Final = (20, 10)
+
+_ALIKE: Final = (4, 3)
+
+# Two of those lines are enough if they have several values and one loss is not finite.
+_MIN_NON_FINITE_LINES: Final = (2, 1)
+
+_NUMBER_TOKEN: Final = lazy_pattern(NUMBER_PATTERN)
+
+_DECIMALS: Final = lazy_pattern(rb"\.\d{2}")
+
+# Blanks, and the signs that a bar is drawn with.
+_BAR_SIGNS: Final = lazy_pattern(rb"[\s#=>.*|\x80-\xff-]+")
+
+# And two with different losses if the text has no other lines and no other numbers.
+_MIN_ALONE: Final = 2
+
+# As many are enough if they have many values.
+_MIN_FULL_RECORDS: Final = 2
+
+# The result of a fold or of a seed.
+_FOLD_RESULT: Final = lazy_pattern(
+    rb"[\W_]{0,8}(?:fold|seed|split)[ _#:=-]{0,3}(\d{1,9})\b", re.IGNORECASE
+)
+
+# And their number is at least one in this many lines.
+_LINES_APART: Final = 3
+
+
+def find_uncounted(
+    data: bytes, values: Mapping[str, list[bytes]], sample: Sample
+) -> TextEvidence | None:
+    """Return the evidence in losses without a counter: many losses with many values.
+
+    A counter that falls shows that they are not in order. An epoch may have any number of losses.
+    """
+    loss, lines = most_frequent_loss(values)
+    counts = {
+        word: [count for _, count in pairs]
+        for (word, counted_loss), pairs in sample.counters.items()
+        if counted_loss == loss and word != FIRST and count_moves([count for _, count in pairs])
+    }
+    fewest, different = _UNCOUNTED
+    restarts = any(is_word(word) and len(values) == lines for word, values in counts.items())
+    if restarts or _are_alike(data, loss, sample):
+        several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
+        lost = several and any(map(is_lost, values.get(loss, ())))
+        fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
+        # A record with many values is not prose, and neither is a full bar.
+        is_record = max(map(len, sample.shapes), default=0) >= MANY_VALUES
+        if is_record or _are_full_bars(sample, loss, lines):
+            fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)
+        if lines < _ALIKE[0] and _are_all(data, lines):
+            fewest = different = _MIN_ALONE
+        # A loss of exactly 0 on line after line.
+        if lines >= _ALIKE[0] and not any(map(as_float, values.get(loss, ()))):
+            different = 1
+        # Records of a constant loss with several values, and many of a loss that hardly moves,
+        # differ in their other values.
+        if len({*_loss_lines(data, loss, sample)}) >= different:
+            is_one_of_several = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
+            different = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[1] else different
+        # Many lines of a loss that is always the same, with several decimals.
+        if lines >= _UNCOUNTED[0] and all(map(_DECIMALS.search, values.get(loss, ()))):
+            different = 1
+    if _are_results(_loss_lines(data, loss, sample)):
+        return None
+    too_few = lines < fewest or len({*values.get(loss, ())}) < different
+    if too_few or not all(map(_is_in_order, counts.values())):
+        return None
+    ranked = _counter_of_ranks(sample, loss, values[loss])
+    counter = ranked or (EPOCH if len(counts.get(EPOCH, ())) == lines else None)
+    return TextEvidence(counter=counter, loss=loss, lines=lines, rising=float(counter is not None))
+
+
+def _counter_of_ranks(sample: Sample, loss: str, losses: Sequence[bytes]) -> bytes | None:
+    """Return a counter that rises once, if every line with the same count repeats the loss.
+
+    Each rank may print the same line.
+    """
+    for (word, counted_loss), pairs in sample.counters.items():
+        counts = [count for _, count in pairs]
+        if counted_loss == loss and word not in (FIRST, EPOCH) and len(counts) == len(losses):
+            is_rise = count_moves(counts) == 1 and counts[0] < counts[-1]
+            repeats = len({*zip(counts, losses, strict=True)}) == len({*counts})
+            if is_rise and repeats and may_count(word, loss, sample.counters):
+                return word
+    return None
+
+
+def _are_results(lines: Sequence[bytes]) -> bool:
+    """Return True if each line has the result of another fold or seed: they are no course."""
+    numbers = [match[1] for match in map(_FOLD_RESULT.match, lines) if match is not None]
+    return bool(numbers) and len({*numbers}) == len(lines)
+
+
+def _are_full_bars(sample: Sample, loss: str, lines: int) -> bool:
+    """Return True if each line has a bar that is full: 245/245."""
+    return any(
+        len(pairs) == lines and {n for _, n in pairs} == {counter_value(word.removeprefix(NTH))}
+        for (word, counted_loss), pairs in sample.counters.items()
+        if counted_loss == loss and word.startswith(NTH)
+    )
+
+
+def _is_in_order(counts: list[int]) -> bool:
+    """Return True if a counter only rises, or begins again at its first or its lowest value."""
+    begins = {counts[0], min(counts)} if counts else set()
+    return all(after >= before or after in begins for before, after in pairwise(counts))
+
+
+def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
+    """Return True if lines with a loss differ only in their numbers, with few lines in between."""
+    lines = _loss_lines(data, loss, sample)
+    first = data.find(lines[0]) if lines else 0
+    between = data[first : sample.end].split(b"\n") if lines else ()
+    alike = len({_BAR_SIGNS.sub(b" ", _NUMBER_TOKEN.sub(b"", line)).strip() for line in lines}) == 1
+    return alike and sum(map(bool, map(bytes.strip, between))) <= _LINES_APART * len(lines)
+
+
+def _are_all(data: bytes, lines: int) -> bool:
+    """Return True if a text has no other lines than these, with one number each."""
+    texts = [*filter(None, map(bytes.strip, data.split(b"\n", _UNCOUNTED[0])))]
+    return len(texts) == lines and all(len(_NUMBER_TOKEN.findall(text)) == 1 for text in texts)
+
+
+def _loss_lines(data: bytes, loss: str, sample: Sample) -> list[bytes]:
+    """Return the lines of a sample with a loss of this name."""
+    lines = (line for _, line in lines_with_a_loss(data[: sample.end], sample.word))
+    return [line for line in lines if loss in find_spans(line, word=sample.word)]

@@ -1,0 +1,194 @@
+"""Read lists of losses as Python and NumPy print them.
+
+::
+
+    {'loss': [0.69, 0.65, 0.61, 0.58], 'val_loss': [0.69, 0.66, 0.67, 0.71]}
+    train_loss = [2.302, 2.295, 2.281]      losses: [array(2.3, dtype=float32), array(nan, …), …]
+    [2.30258512 2.29541016 2.28012085
+     1.99871159 1.88761234        nan]
+
+Flower prints each value with its round: losses_centralized [(0, 2.30), (1, 2.28), (2, 2.24)].
+A row of a table may have all values of a name: train loss, 2.302, 2.295, 2.281, 2.279. In a file
+named after a loss, a single row needs no name.
+
+A list without a name is one of losses if the text above names a loss, or if it is the whole text
+and the name of the file does not contradict. It may be printed again each time it has grown. The
+longest list of losses counts, with all lists of the same length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from stabdiag.model.events import Event, EventKind
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_evaluation, is_setting
+from stabdiag.model.roles.scores import score_direction
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.log_builder import columns_from_chunks
+from stabdiag.readers.pieces import Rows
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text.lines.cells import make_cell_piece
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, as_float, is_a_loss
+from stabdiag.readers.unnamed import is_named_loss, may_be_losses, name_of_values
+
+# The search covers this many bytes. A shorter list may be a setting, such as weights of losses, if
+# no list of an evaluation or a score is as long.
+_MAX_BYTES: Final = 1 << 22
+_MIN_LIST: Final = 4
+_MIN_SHORT: Final = 2
+
+# A name and the characters between it and its list, such as = np.array( or ': [
+_NAME_BYTES: Final = 80
+_NAME: Final = lazy_pattern(
+    rb"(?<![\w.])([A-Za-z][\w./-]{0,40}(?: [a-z]\w{0,20})?)[\"']?\]?[ \t]{0,4}[:=]\s{0,4}"
+    rb"(?:(?:np\.|numpy\.|torch\.)?(?:[Aa]rray|tensor|deque|list)\()?\[?$"
+)
+# A loss is named in this many bytes above a list without a name.
+_ABOVE_BYTES: Final = 400
+
+# A list, or its beginning: a paste may end within it. Its last number may be cut.
+_PRINTED_LIST: Final = lazy_pattern(rb"\[([^\[\]]{3,1000000})(\]|\Z)")
+_WRAPPED_LIST: Final = lazy_pattern(
+    rb"(?:\w{1,10}\.)?(?:[Aa]rray|tensor|b?float\d\d)\((%b)(?:,[^()]{0,80}(?:\(\)[^()]{0,40})?)?\)"
+    % NUMBER_PATTERN
+)
+# A list of pairs of a count and a value, and the fewest of them.
+_LIST_OF_PAIRS: Final = lazy_pattern(
+    rb"(?:(?<=[A-Za-z]) |[\"']?: ?|= ?)\[((?:\(\d{1,9}, %b\),? ?){2,1000})\]" % NUMBER_PATTERN
+)
+_PAIR: Final = lazy_pattern(rb"\(\d{1,9}, (%b)\)" % NUMBER_PATTERN)
+_MIN_PAIRS: Final = 2
+_NUMBER: Final = lazy_pattern(NUMBER_PATTERN)
+# A row of numbers, and a name in front of it.
+_ROW: Final = rb"((?:%b[ \t]{0,8}[,;\t ][ \t]{0,8}){3,100000}%b)[,;]?[ \t\r]{0,8}$" % (
+    NUMBER_PATTERN,
+    NUMBER_PATTERN,
+)
+_NAMED_ROW: Final = lazy_pattern(
+    rb"(?m)^[ \t]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,2})[ \t]{0,8}[:=,;\t][ \t]{0,8}"
+    + _ROW
+)
+# A list begins with one of these; the second is the full-width one of Chinese and Japanese texts.
+_OPENING_BRACKETS: Final = (b"[", b"\xef\xbc\xbb")
+
+# A quick test for a text without brackets: three numbers follow each other.
+_MAY_BE_ROW: Final = lazy_pattern(
+    rb"\d[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\d[\d.eE+-]{0,30}[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\d"
+)
+_ONE_ROW: Final = lazy_pattern(rb"\s{0,80}" + _ROW + rb"\s{0,80}\Z")
+_ELLIPSIS: Final = b"..."
+
+
+def may_have_lists(data: bytes) -> bool:
+    """Return True if a text has brackets, or numbers that follow each other."""
+    return (
+        any(bracket in data for bracket in _OPENING_BRACKETS)
+        or _MAY_BE_ROW.search(data) is not None
+    )
+
+
+def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
+    """Return the lists of the same length as the longest list of losses, by name.
+
+    Args:
+        data: the text.
+        source: the name of its file, after which a list is named that is the whole text.
+    """
+    lists: dict[str, list[bytes]] = {}
+    data = data[:_MAX_BYTES]
+    has_pairs = b" [(" in data and _LIST_OF_PAIRS.search(data) is not None
+    if has_pairs:
+        data = _LIST_OF_PAIRS.sub(lambda pairs: b": [%b]" % _PAIR.sub(rb"\1", pairs[1]), data)
+    fewest = _MIN_PAIRS if has_pairs else _MIN_LIST
+    if b"[" not in data:
+        data = _with_brackets(data, source)
+    short: dict[str, list[bytes]] = {}
+    own: dict[str, int] = {}
+    begin = len(data) - len(data.lstrip())
+    for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
+        text = match[1] if match[2] else match[1].rpartition(b",")[0]
+        values = _values(text)
+        if len(values) < _MIN_SHORT:
+            continue
+        name = _own_name(data, match.start())
+        if name is None:
+            name = _assumed_name(data, match.start())
+            if name is not None and len(values) <= own.get(name, 0):
+                continue  # the list of this name is printed above
+        else:
+            own[name] = len(values)
+        if name is None and (match.start() <= begin or _grows(lists, values)):
+            name = name_of_values(source)
+        if name is not None:
+            (lists if len(values) >= fewest else short)[name] = values
+    lists = lists or _short_history(short)
+    losses = [name for name, values in lists.items() if _are_losses(name, values)]
+    longest = max((len(lists[name]) for name in losses), default=0)
+    return {name: values for name, values in lists.items() if len(values) == longest}
+
+
+def _with_brackets(data: bytes, source: str) -> bytes:
+    """Return a text with brackets around the numbers of each row that has a name, or needs none."""
+    one = _ONE_ROW.match(data) if is_named_loss(source) else None
+    if one is not None:
+        return b"[%b]" % one[1].replace(b";", b",")
+    return _NAMED_ROW.sub(lambda row: b"%b: [%b]" % (row[1], row[2].replace(b";", b",")), data)
+
+
+def _short_history(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
+    """Return the lists that are as long as one of a loss, if one of them is of an evaluation."""
+    loss = next((values for name, values in lists.items() if _are_losses(name, values)), [])
+    alike = {name: values for name, values in lists.items() if len(values) == len(loss)}
+    is_history = any(
+        not is_setting(name) and (is_evaluation(name) or score_direction(name) is not None)
+        for name in alike
+    )
+    return alike if is_history and len(alike) > 1 else {}
+
+
+def read_lists(stream: Stream, lists: Mapping[str, list[bytes]]) -> Columns:
+    """Return the columns of lists."""
+    names = ", ".join(map(repr, lists))
+    count = len(next(iter(lists.values())))
+    event = Event(kind=EventKind.COLUMN, message=f"read from lists of {count} values: {names}")
+    columns = columns_from_chunks(
+        [Rows.of({name: make_cell_piece(values) for name, values in lists.items()})],
+        source=stream.name,
+        format="text",
+        notes=stream.notes,
+    )
+    return replace(columns, events=(event,))
+
+
+def _own_name(data: bytes, begin: int) -> str | None:
+    """Return the name before a list, or None."""
+    match = _NAME.search(data[max(begin - _NAME_BYTES, 0) : begin])
+    return None if match is None else match[1].decode("ascii", "replace")
+
+
+def _assumed_name(data: bytes, begin: int) -> str | None:
+    """Return "loss" if a loss is named above a list without a name, or None."""
+    before = data[max(begin - _NAME_BYTES, 0) : begin]
+    alone = before.rpartition(b"\n")[2].strip() in (b"", b"[", b"array(", b"tensor(")
+    is_below_a_loss = b"loss" in data[max(begin - _ABOVE_BYTES, 0) : begin].lower()
+    return "loss" if alone and is_below_a_loss else None
+
+
+def _grows(lists: Mapping[str, list[bytes]], values: list[bytes]) -> bool:
+    """Return True if a list is the last one with more values: some programs print it each time."""
+    last = [*lists.values()][-1] if lists else []
+    return 0 < len(last) < len(values) and values[: len(last)] == last
+
+
+def _values(text: bytes) -> list[bytes]:
+    """Return the numbers of a list; none if it has anything else."""
+    tokens = _WRAPPED_LIST.sub(rb"\1", text).replace(b",", b" ").split()
+    values = [token for token in tokens if token != _ELLIPSIS]
+    return values if all(map(_NUMBER.fullmatch, values)) else []
+
+
+def _are_losses(name: str, values: list[bytes]) -> bool:
+    return is_a_loss(name) and not is_setting(name) and may_be_losses([*map(as_float, values)])

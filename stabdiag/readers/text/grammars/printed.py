@@ -1,0 +1,352 @@
+"""Read printed tables, in Markdown or row by row. The largest table with a loss is read.
+
+::
+
+    | Epoch | Train Loss |       epoch    train_loss     dur        ┏━━━━━━━┳━━━━━━━━━━━━┓
+    |-------|-----------:|     -------  ------------  ------        ┃ Epoch ┃ Train loss ┃
+    | 1     | 6.4731     |           1        0.6931  0.0151        ┡━━━━━━━╇━━━━━━━━━━━━┩
+    | 2     | 5.9321     |           2        0.6702  0.0178        │ 1     │ 3.31       │
+
+A heading between bars may have two lines, as in MATLAB, and one without bars may be a comment: then
+a blank is enough between its names. The line above it may name an evaluation, as in NequIP.
+
+Cells are separated by bars, or by two or more blanks, as in skorch, fastai or scikit-learn. Without
+bars, the first cell of a row has to be a count, or all cells are numbers. This excludes tables of
+results, whose rows begin with the name of a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
+from typing import Final, TypeAlias
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_a_reward, is_evaluation
+from stabdiag.model.roles.scores import score_direction
+from stabdiag.model.text import plural
+from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.log_builder import columns_from_chunks
+from stabdiag.readers.pieces import Piece, Rows
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text.lines.cells import make_cell_piece
+from stabdiag.readers.text.lines.clean import cleaned
+from stabdiag.readers.text.lines.grammar import is_a_loss
+from stabdiag.readers.text.lines.line_forms import outline
+from stabdiag.readers.text.lines.shapes import Cells
+from stabdiag.readers.text.names.bounds import negate_bounds, rises_above_zero
+from stabdiag.readers.text.names.optimizers import heading_of_probability, name_function
+
+# Limits: the bytes that are searched, the length of a line, and the fewest rows of a table.
+_MAX_PRINTED_BYTES: Final = 1 << 24
+_LONGEST_LINE: Final = 2000
+_MIN_PRINTED_ROWS: Final = 3
+
+# Every name of a loss contains one of the first two, and that of a reward the last.
+_NAME_STEMS: Final = (b"oss", b"LOSS", b"eward")
+
+_COLUMN_BAR: Final = lazy_pattern(rb"\||\xe2[\x94\x95][\x82\x83\x91]")
+_BETWEEN_BARS: Final = lazy_pattern(r"[^|│┃║]+")
+# Below the heading of a table in Markdown.
+_MARKDOWN_RULE: Final = lazy_pattern(rb"[ \t|:+]{0,8}-[ \t|:+-]{2,2000}")
+
+# What any line with several cells has: a bar, the sign of a comment, or not just a blank.
+_CELL_SIGN: Final = lazy_pattern(rb"[|#\t\v\f\x1c-\x1f\x80-\xff]|\S  ")
+
+# A name or a cell may have several words. A number that is wider than its column is only one blank
+# away from the next number.
+_BLANK_FREE_TEXT: Final = lazy_pattern(r"\S+")
+_CELL_TEXT: Final = lazy_pattern(r"\S+(?: \S+)*")
+
+_COLUMN_NAME: Final = lazy_pattern(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
+_INTEGER_CELL: Final = lazy_pattern(r"\d{1,12}(?:\.0)?")
+# 30:, 30) or [30], below the name of a counter.
+_MARKED_COUNT: Final = lazy_pattern(r"[\[(]?(\d{1,12})[\]):.]{1,2}")
+# The start of a row, which most other lines of a log lack.
+_NUMBERED_ROW: Final = lazy_pattern(rb"[ \t]{0,200}[-+\[(]?(?:[.\d]|nan|NaN|NAN|inf|Inf)")
+_PRINTED_NUMBER: Final = lazy_pattern(
+    r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE
+)
+_LISTED_NUMBERS: Final = lazy_pattern(
+    rf"\[ ?({_PRINTED_NUMBER.pattern})(?:[ ,]{{1,8}}{_PRINTED_NUMBER.pattern}){{0,40}} ?\]",
+    re.IGNORECASE,
+)
+
+_TRIAL_NAME: Final = "trial name"
+
+# The first names of a table of spaCy, and columns that are not losses.
+_SPACY: Final = ("E", "#")
+_SHARED: Final = lazy_pattern(r"LOSS (?:TOK2VEC|TRANS)")
+
+# The first name of a table of few rows.
+_COUNTER_NAME: Final = lazy_pattern(
+    r"#|E|(?:epochs?|ep|it(?:er(?:ation)?|r|n)?|steps?)\.?", re.IGNORECASE
+)
+
+# The cells of a line, and where they begin and end in it.
+_Cells: TypeAlias = list[re.Match[str]]
+
+
+@frozen
+class _Table:
+    """The heading of a table, the cells of its rows, and other lines after the heading.
+
+    A cell that a row lacks is None. Other lines inside the table have a reason.
+    """
+
+    names: tuple[str, ...]
+    heading: _Cells
+    barred: bool
+    counted: bool = True
+    rows: list[Cells] = field(default_factory=list)
+    others: list[BadLine] = field(default_factory=list)
+
+
+def sniff(head: bytes, *, is_complete: bool) -> bool:
+    """Return True if there is a table with a loss."""
+    return _largest(head) is not None
+
+
+def read(stream: Stream) -> Columns:
+    """Read the largest table that has a loss."""
+    table = _largest(stream.peek(_MAX_PRINTED_BYTES))
+    if table is None:
+        raise NoUsableRecord(
+            f"{stream.name}: no record could be read; expected a heading such as epoch, train_loss"
+            " and rows with as many cells, separated by bars or two blanks"
+        )
+    names, rows = _names_and_rows(table)
+    pieces: dict[str, Piece] = {}
+    for name, column in zip(names, zip(*rows, strict=True), strict=True):
+        pieces.setdefault(name, make_cell_piece(column))  # of equal names the first one counts
+    columns = columns_from_chunks(
+        [Rows.of(pieces)],
+        source=stream.name,
+        format="printed-table",
+        bad=table.others,
+        notes=(*stream.notes, *_other_tables(stream.peek(_MAX_PRINTED_BYTES), table)),
+    )
+    is_of_probability = heading_of_probability(stream.peek(_MAX_PRINTED_BYTES))
+    if is_of_probability is False:
+        return columns
+    columns, note = negate_bounds(columns, rises=is_of_probability is True)
+    if not note and rises_above_zero(columns):
+        raise NoUsableRecord(
+            f"{stream.name}: a likelihood above zero that rises may have been maximized or not;"
+            " rename its column to loss if it is minimized"
+        )
+    return replace(columns, notes=(*columns.notes, f"the loss is a likelihood {note}"))
+
+
+def short_table(data: bytes) -> tuple[tuple[str, ...], list[Cells]] | None:
+    """Return the names and rows of a table with too few rows to be recognized by itself.
+
+    It has to be the only one, and begin with the name of a counter or of the trials of Ray Tune.
+    """
+    tables = [table for table in _tables(cleaned(data)) if table.rows]
+    first = tables[0].names[0] if len(tables) == 1 else ""
+    if not _COUNTER_NAME.fullmatch(first) and first.lower() != _TRIAL_NAME:
+        return None
+    if _lists_trials(tables[0]):
+        return None
+    names, rows = _names_and_rows(tables[0])
+    # The losses of a first row are left out only if others follow.
+    return names, rows if len(rows) > 1 else tables[0].rows
+
+
+def _other_tables(data: bytes, read_table: _Table) -> Iterator[str]:
+    """Yield a note if a text has other tables with a loss."""
+    others = len(_full_tables(data)) - 1
+    if others > 0 and not read_table.counted:
+        yield f"{plural(others, 'other table')} with a loss not read: each run has a table"
+
+
+def _full_tables(data: bytes) -> list[_Table]:
+    return [
+        table
+        for table in _tables(cleaned(data))
+        if len(table.rows) >= _MIN_PRINTED_ROWS and not _lists_trials(table)
+    ]
+
+
+def _lists_trials(table: _Table) -> bool:
+    """Return True for a table of Ray Tune with the state of several trials."""
+    is_of_trials = table.names[0].lower() == _TRIAL_NAME
+    return is_of_trials and len({row[0] for row in table.rows}) > 1
+
+
+def _largest(data: bytes) -> _Table | None:
+    tables = _full_tables(data)
+    # Each table of a later run begins with the same heading: of equal tables, the last one counts.
+    return max(reversed(tables), key=lambda table: len(table.rows), default=None)
+
+
+def _tables(data: bytes) -> list[_Table]:
+    """Return the tables with a loss.
+
+    A table continues after a repeated heading, unless its rows have no count.
+    """
+    tables: list[_Table] = []
+    table, inside = None, False
+    data = name_function(data)
+    # A log without a table repeats a few lines, none of which is a heading.
+    lines = data.split(b"\n") if any(map(_may_be_heading, outline(data).split(b"\n"))) else []
+    for number, line in enumerate(lines):
+        named = any(word in line for word in _NAME_STEMS)
+        barred = (named or table is not None) and _COLUMN_BAR.search(line) is not None
+        is_read = table is not None and (barred if table.barred else _NUMBERED_ROW.match(line))
+        is_read = len(line) <= _LONGEST_LINE and (named or is_read)
+        text = line.decode("utf-8", "replace") if is_read else ""
+        text, reason = text.strip() if barred else text, ""
+        cells = [*(_BETWEEN_BARS if barred else _CELL_TEXT).finditer(text)]
+        if named and not barred and text.startswith("# "):
+            cells = [*_BLANK_FREE_TEXT.finditer(text, 1)]
+        names = tuple(_plain(cell).removesuffix(":") for cell in cells) if named else ()
+        if named and barred and not _is_heading(names, barred=True):
+            names = _joined_names(lines[number - 1], names)
+        if not is_read:
+            inside = False
+        elif not barred and named and _is_of_evaluation(names, lines[number - 1]):
+            table, inside = None, False
+        elif _is_heading(names, barred=barred):
+            counted = barred or not _is_measure(names[0], barred=barred)
+            counted = counted and score_direction(names[0]) is None
+            if not tables or tables[-1].names != names or not counted:
+                tables.append(_Table(names=names, heading=cells, barred=barred, counted=counted))
+            table, inside = tables[-1], True
+            continue
+        elif barred and not inside and _MARKDOWN_RULE.fullmatch(line):
+            # A rule below a heading without a loss: another table begins.
+            table = None
+        elif table is not None and (row := _row(table, cells, text)) is not None:
+            table.rows.append(row)
+            inside = True
+            continue
+        elif table is not None and inside and barred and len(cells) != len(table.heading):
+            is_rule = _MARKDOWN_RULE.fullmatch(line) is not None
+            reason = "" if is_rule else f"{len(cells)} cells instead of {len(table.heading)}"
+        if tables:
+            others, above = tables[-1].others, len(tables[-1].rows)
+            full_text = line.decode("utf-8", "replace")
+            others.append(BadLine(line=number, reason=reason, above=above, text=full_text))
+    return tables
+
+
+def _may_be_heading(line: bytes) -> bool:
+    """Return True if a line may have several cells that are names, none of which has a value."""
+    if not any(word in line for word in _NAME_STEMS) or b"=" in line or b", " in line:
+        return False
+    return _CELL_SIGN.search(line) is not None
+
+
+def _is_of_evaluation(names: Sequence[str], above: bytes) -> bool:
+    """Return True for the heading of an evaluation, or of one row for each set of an epoch."""
+    if not _is_heading(names, barred=False):
+        return False
+    is_of_sets = "#" in names[1:] and names[:2] != _SPACY
+    return is_of_sets or is_evaluation(above.decode("utf-8", "replace"))
+
+
+def _joined_names(above: bytes, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a heading of two lines, the second of which has these cells."""
+    cells = _BETWEEN_BARS.finditer(above.decode("utf-8", "replace").strip())
+    first = [*map(_plain, cells)] if _COLUMN_BAR.search(above) else []
+    if len(first) != len(names) or any(map(_PRINTED_NUMBER.fullmatch, first)):
+        return tuple(names)
+    return tuple(" ".join(filter(None, pair)) for pair in zip(first, names, strict=True))
+
+
+def _is_heading(names: Sequence[str], *, barred: bool) -> bool:
+    """Return True if cells are different names, including the name of a loss."""
+    return (
+        len(set(names)) == len(names) > 1
+        and all(map(_COLUMN_NAME.fullmatch, names))
+        and any(_is_measure(name, barred=barred) for name in names)
+    )
+
+
+def _is_measure(name: str, *, barred: bool) -> bool:
+    """Return True if a table with this column is a log: a loss, or between bars a reward."""
+    return is_a_loss(name) or (barred and is_a_reward(name))
+
+
+def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
+    """Return the cells of a row in the order of the names, or None if it is not a row."""
+    row: list[str | None] = [*map(_plain, cells)]
+    if not table.barred:
+        words = [*_BLANK_FREE_TEXT.finditer(line)]
+        if len(words) < 2:
+            return None
+        if not table.counted:
+            is_row = len(words) == len(table.heading)
+            if not is_row or not all(_PRINTED_NUMBER.fullmatch(word[0]) for word in words):
+                return None
+        count = _MARKED_COUNT.fullmatch(words[0][0])
+        is_counted = count is not None and _COUNTER_NAME.fullmatch(table.names[0])
+        if table.counted and not is_counted and not _INTEGER_CELL.fullmatch(words[0][0]):
+            return None
+        if len(words) == len(table.heading):
+            row = [word[0] for word in words]
+        elif len(row) != len(table.heading):
+            row = [_lower_cell(name, words) for name in table.heading]
+        if count is not None and is_counted and row[:1] == [words[0][0]]:
+            row[0] = count[1]
+    if len(row) != len(table.heading):
+        return None
+    are_losses = [_is_measure(name, barred=table.barred) for name in table.names]
+    losses = [cell for cell, is_loss in zip(row, are_losses, strict=True) if is_loss]
+    if not any(cell is not None and _PRINTED_NUMBER.fullmatch(cell) for cell in losses):
+        others = [cell for cell, is_loss in zip(row, are_losses, strict=True) if not is_loss]
+        if not any(losses) or not _continues(table.rows, row[0], others):
+            return None
+    return [None if cell is None else cell.encode() for cell in row]
+
+
+def _continues(rows: Sequence[Cells], count: str | None, others: Sequence[str | None]) -> bool:
+    """Return True if a row with a word for its loss counts on, and its other cells are numbers."""
+    above = rows[-1][0] if len(rows) >= _MIN_PRINTED_ROWS else None
+    if above is None or count is None or not (above.isdigit() and count.isdigit()):
+        return False
+    is_next = int(count) > int(above)
+    return is_next and all(cell is None or any(map(str.isdigit, cell)) for cell in others)
+
+
+def _plain(cell: re.Match[str]) -> str:
+    """Return the text of a cell, without Markdown for bold text and code.
+
+    Of a list of numbers, the first is the total of the others, or the only one.
+    """
+    text = cell[0].strip().strip("*`").strip()
+    numbers = _LISTED_NUMBERS.fullmatch(text) if text.startswith("[") else None
+    return numbers[1] if numbers else text
+
+
+def _lower_cell(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:
+    """Return the cell below a name, which overlaps with it."""
+    below = (cell for cell in cells if cell.start() < name.end() and name.start() < cell.end())
+    return next((cell[0] for cell in below), None)
+
+
+def _names_and_rows(table: _Table) -> tuple[tuple[str, ...], list[Cells]]:
+    """Return the names and rows of a table, with standard names for a table of spaCy.
+
+    spaCy prints the sum of the losses since the previous row. The first row has scores, but only
+    the losses of a single batch, which are left out. The loss of a tok2vec or a transformer is a
+    size of gradients.
+    """
+    if table.names[:2] != _SPACY:
+        return table.names, table.rows
+    parts = (
+        name.removeprefix("LOSS ") if _SHARED.match(name) else name for name in table.names[2:]
+    )
+    losses = [is_a_loss(name) for name in table.names]
+    rows = [
+        [None if is_loss else cell for cell, is_loss in zip(row, losses, strict=True)]
+        if row[1] == b"0"
+        else row
+        for row in table.rows
+    ]
+    return ("epoch", "step", *parts), rows

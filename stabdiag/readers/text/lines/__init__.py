@@ -1,0 +1,1 @@
+"""The text of a log, its lines, and the counters, names and values on a line."""

@@ -1,0 +1,394 @@
+"""Find names with values on the lines of any program.
+
+A line may have pairs in any order, with any separators: ``loss: 2.31``,
+``"lr"=1e-4``, ``[loss 2.31]``, ``loss tensor(2.31)``, ``foo 7, bar 8ms``. Each name with a value is
+a field. A counter is a word with a whole number, or a position such as ``10/600``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.scores import score_direction
+from stabdiag.readers.text.lines.counters import line_counters
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
+from stabdiag.readers.text.lines.measure_words import LOSS_STEM
+
+Span: TypeAlias = tuple[int, int]
+# The span of the value of each name on a line.
+Spans: TypeAlias = dict[str, Span]
+
+# Longer lines are read in pieces.
+LONGEST: Final = 2000
+
+# The prefixes of names on a line of an evaluation.
+VALIDATED: Final = "val "
+TESTED: Final = "test "
+EVALUATED: Final = (VALIDATED, TESTED)
+
+# Names of several capitalized words: Generator Loss, Avg. Train Loss, Val Acc, Dev F1 Score, Loss
+# Scale, Loss D, Loss RPN classifier, Gen Loss Total; and loss train (curr), as LitGPT writes it.
+# The level of a logger is not part of the name.
+_TITLE: Final = (
+    rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? (?:of )?){1,3}"
+    rb"(?:Loss(?: Total)?|LOSS|ACC(?:URACY)?|RATE|NORM|Acc(?:uracy)?|Rate|Norm|Scale|Cost"
+    rb"|Entropy|Objective|MSE|BCE|NLL|ELBO|Likelihood|[Rr]ewards?|[Rr]eturns?"
+    rb"|(?:F1|AUC|m?IoU|Dice|BLEU|R2)(?:[ -]Score)?|Precision|Recall|PSNR|SSIM)"
+    rb"|(?<![A-Za-z])(?:F1|AUC|IoU|Dice|BLEU|R2)[ -]Score"
+    rb"|[Ll]oss (?:[A-Z]\w{0,20}(?: [a-z]\w{0,20}(?=[:=]))?(?![\w.])"
+    rb"|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
+)
+
+# What Python prints around a number: [1e-4], [ 0.5], '1e-4', np.float64(2.31),
+# tensor([2.31], device=…); and around the first of a dict: {'0_default': 1.2, '1_fp32': 0.0}
+_AROUND: Final = (
+    rb"(?:\[ {0,12}|[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
+)
+
+# A number, without the full stop of a sentence. It may have thousands separators: tps: 7,012.
+_GROUPED_NUMBER: Final = NUMBER_PATTERN.replace(
+    rb"\d[\d.]{0,60}",
+    rb"[1-9]\d{0,2}(?:,\d{3}){1,4}(?![,\d])(?:\.\d{1,9})?|\d{1,60}(?:\.\d{0,60})?",
+)
+
+# What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
+# sentence, as in Loss: 2.31.. Accuracy: 0.5.. "loss is NaN or inf" has no value, nor has
+# Validation: 100%|####|, the name of a bar.
+_UNIT_SUFFIX: Final = rb"(?:ms|us|s|[KMGT]i?B|nats?|bits?|bp[bcd]|dB)?"
+_VALUE_END: Final = (
+    rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b"
+    rb"(?![\w/\[-]|\.\S|:\w|,\d| or |%%\|(?:\d? {2}|#|\xe2\x96))" % _UNIT_SUFFIX
+)
+
+# val loss inf -> 2.31: an arrow leads from the old value to the new one.
+_CHANGED: Final = rb"(?:%b {0,2}(?:-{1,2}|=)> {0,2})?" % _GROUPED_NUMBER
+
+# A name does not begin with a placeholder of a number or with a unit: grad_norm: N/A loss: 2.31,
+# loss_ctc inf lr 1e-4, 40.12 GB grad_norm: 1.5, 0.9 Hz accuracy: 0.5, 512 samples/sec acc=0.5
+_NO_VALUE: Final = (
+    rb"(?:(?:N/A|None|null|[nN]a[nN]|[iI]nf)"
+    rb"|(?<=\d[ \t])(?:[KMGT]i?B|[mu]?s|sec|k?Hz|[a-z]{1,12}/s(?:ec(?:ond)?)?)"
+    rb"|(?<=[a-z]/)s(?:ec(?:ond)?)?)[ \t]"
+)
+
+# What a measure is of, or when it was measured: Loss of the policy, val loss on the last 9 batches,
+# loss after forward pass. A count is not part of the name: loss after epoch 3.
+_OF_WHAT: Final = (
+    rb"(?:[A-Za-z][\w-]{0,20}[ _])?(?:[Ll]oss|[Aa]ccuracy)(?: value)?"
+    rb"(?: (?:averaged|computed|measured|summed))?"
+    rb" (?:of|after|before|over|on|in|for|from|at|during|across|with)"
+    rb"(?: (?:the|this|a|an|all|each))?(?: (?:\d{1,9} )?[a-z][\w-]{0,20}){1,4}"
+)
+
+# loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31, Loss of the policy:
+# 2.31, Error was [2.31]
+_SIGNED_PAIR: Final = (
+    rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
+    rb"(%b|%b|[A-Za-z][\w./@-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,40}| is | was (?=\[))%b%b(%b)%b"
+    % (_NO_VALUE, _TITLE, _OF_WHAT, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
+)
+_SIGNS: Final = (b":", b"=", b" is ", b" was ")
+# And without a sign, loss 2.31, for known names of measurements.
+_UNSIGNED_PAIR: Final = (
+    rb"(?<![\w./-])(?!%b)"
+    rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
+    rb"(?:[Ll]oss|LOSS|lr(?:ate)?|LR|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
+    rb"|[Pp]erplexity|[Ll]ikelihood|[Oo]bjective"
+    rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|[Cc]ross[_ -]?[Ee]ntropy|nce|nll|NLL|bce|BCE"
+    rb"|mse|MSE|elbo|ELBO|[Rr]eward(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)"
+    rb"|[Ee]rr(?:or)?(?=[ \t]{1,4}(?:[-+]?\d{1,9}\.\d|nan|NaN|inf))))"
+    rb"\]?[ \t]{1,24}%b%b(%b)%b" % (_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
+)
+_LOOSE_PAIR: Final = lazy_pattern(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)
+# The same for lines without a sign, in half the time.
+_WITHOUT_SIGN: Final = lazy_pattern(_UNSIGNED_PAIR)
+
+# Separators of the sections of a line, and the words and numbers that alternate in a section:
+# | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms, and epoch 3: foo 1,200
+_SEPARATOR: Final = lazy_pattern(rb"[|;\[\](){}\t]|,(?!\d{3})|(?<=\d): ")
+_NAME_TOKEN: Final = lazy_pattern(rb"[A-Za-z][\w./-]{0,40}")
+# A full stop may follow it: iteration 7: perplexity 231.5.
+_WHOLE_NUMBER: Final = lazy_pattern(
+    rb"(%b)(?:%%|[KMGT])?%b\.{0,3}" % (_GROUPED_NUMBER, _UNIT_SUFFIX)
+)
+_MAX_TOKEN: Final = 80
+_TOKEN: Final = lazy_pattern(rb"\S{1,%d}" % _MAX_TOKEN)
+_MIN_ALTERNATING: Final = 3
+_WORD_SIGN: Final = lazy_pattern(rb"\w")
+# Epoch 57: foo 0.48 bar 7, where a counter comes before the words and numbers of a section.
+_COUNTED: Final = lazy_pattern(
+    rb"(?i)(?<![a-z])(?:epoch|step|iter(?:ation)?) {1,4}\d{1,9}: {1,4}\Z"
+)
+
+# Suffixes of source files: train.py:102, nnet-training.cc:121
+_SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs", ".java", ".jl")
+
+# Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
+# Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, loss(epoch 0): 2.31,
+# Training loss at epoch 3 - 2.31, and Valid MRR at step 99: 0.31.
+REPORTED_AT_STEP: Final = lazy_pattern(
+    rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
+    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|[Ee]rror|ELBO|elbo|MSE|mse|NLL|nll"
+    rb"|Score(?= at)"
+    rb"|[Rr]ewards?|[Rr]eturns?|[Ll]ikelihood|[Aa]ccuracy|MRR|(?:HITS|[Hh]its)@\d{1,4}))"
+    rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
+    rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:=]{1,3}"
+    rb"\d{1,12}(?:/\d{1,12})?[)\]]?(?: is | was | - | {0,3}[:=] {0,4})%b(%b)%b"
+    % (_AROUND, _GROUPED_NUMBER, _VALUE_END),
+)
+# One of these is between the name and the step.
+_BEFORE_STEP: Final = (b" at ", b" after ", b" in ", b" for ", b" on ", b" of ", b"(", b"[")
+# A score is a loss only in this form. A best value is one of many.
+_SCORE: Final = b"Score"
+_BEST: Final = lazy_pattern(
+    rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
+)
+
+_BEST_LENGTH: Final = len("best ")
+
+SAVES: Final = lazy_pattern(rb"(?<![a-z])(?:sav(?:ed|ing)|best|improved)(?![a-z])", re.IGNORECASE)
+
+# CV is the set for cross-validation; mi-test and fit_test are names of runs.
+_EVALUATION_WORD: Final = (
+    rb"(?<![A-Za-z])(?<!\w[-_])(?:vali?|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:ing|ion))?"
+    rb"|test(?:ing)?|dev|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
+)
+# Every word for an evaluation contains one of these.
+EVALUATION_STEMS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
+_EVALUATION_TOKEN: Final = lazy_pattern(_EVALUATION_WORD, re.IGNORECASE)
+# A heading above the lines of its losses: Val:, --- Test results ---
+_EVALUATION_HEADING: Final = lazy_pattern(
+    rb"[\s=*#>\[-]{0,40}(%b)(?: (?:results?|set|metrics|stats))?[\s=*#>:\]-]{0,40}$"
+    % _EVALUATION_WORD,
+    re.IGNORECASE,
+)
+# A word before the values of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
+_OPENS: Final = lazy_pattern(
+    rb"(?<![\w/.-])(?:%b|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
+    rb"(?=[{(\[]?[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _EVALUATION_WORD,
+    re.IGNORECASE,
+)
+
+# file=img7.png loss: 2.31, host=gpu-01.local lr 1e-4: a file, a host or a version is the value of a
+# setting, and no part of the next name. mode=train loss: 2.31 names the split, net=G2 loss: 2.31 a
+# network.
+_SETTING: Final = lazy_pattern(rb"\w=(?=[\w-]{0,40}[\d./])[\w./-]{4,80} {1,4}(?=[A-Za-z])")
+
+# Words before the name of a value.
+_WITH: Final = lazy_pattern(r"^with (?:the |an? )?")
+
+# A number that is not a part of a word.
+NUMBER_START: Final = lazy_pattern(rb"(?<![\w.])[-+.]{0,2}(?:\d|[nN][aA][nN]|[iI][nN][fF])")
+# A value depends on at most this many characters after its blank; see ``_VALUE_END``.
+_AFTER_NUMBER: Final = 4
+
+
+def has_number(line: bytes) -> bool:
+    """Return True if a line has a number that may be a value; much faster than ``line_fields``."""
+    return NUMBER_START.search(line) is not None
+
+
+def _values_end(line: bytes) -> int:
+    """Return a position after the last number of a line and the characters that it depends on.
+
+    No field is after it: a search up to there takes far less time on a line of words.
+    """
+    starts = [match.start() for match in NUMBER_START.finditer(line)]
+    end = line.find(b" ", starts[-1]) if starts else 0
+    return end + _AFTER_NUMBER if end >= 0 else len(line)
+
+
+def lines_with_a_loss(data: bytes, word: bytes = LOSS_STEM) -> Iterator[tuple[int, bytes]]:
+    """Yield the start and the text of each line that may name a loss; long lines in pieces."""
+    place = data.find(word)
+    while place >= 0:
+        begin = data.rfind(b"\n", 0, place) + 1
+        end = data.find(b"\n", place)
+        line = data[begin:end] if end >= 0 else data[begin:]
+        if len(line) <= LONGEST:
+            yield begin, line
+        else:
+            yield from ((begin + at, line[at:to]) for at, to in _pieces(line, word))
+        place = data.find(word, end) if end >= 0 else -1
+
+
+def under_its_heading(data: bytes, begin: int, line: bytes) -> bytes:
+    """Prefix a line without a counter with the evaluation that the line above it names."""
+    above = _EVALUATION_HEADING.match(
+        data, data.rfind(b"\n", 0, max(begin - 1, 0)) + 1, max(begin - 1, 0)
+    )
+    return line if above is None or line_counters(line) else b"%b %b" % (above[1], line)
+
+
+def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each piece of a long line that may name a loss."""
+    end = 0
+    place = line.find(word)
+    while place >= 0:
+        begin = max(place - LONGEST, end)
+        end = max(min(begin + LONGEST, len(line)), place + len(word))
+        yield begin, end
+        place = line.find(word, end)
+
+
+class Field(NamedTuple):
+    """A name on a line, its span, and the span of its value."""
+
+    name: str
+    at: Span
+    value: Span
+
+
+# train/val loss: 2.31 / 2.40, Loss (train/val): 2.31/2.40, loss_train/test: 2.31/2.40
+_BOTH: Final = lazy_pattern(
+    rb"(?:%b[ _]([A-Za-z]\w{0,20})|([A-Za-z]\w{0,20}?)(?: ?\(|_)%b\)?)"
+    rb" {0,4}[:=]? {0,8}(%b) {0,4}/ {0,4}(%b)(?![\w/])"
+    % (
+        *2 * (rb"(tr(?:ai)?n(?:ing)?) ?/ ?(val|valid|validation|eval|test|dev)",),
+        _GROUPED_NUMBER,
+        _GROUPED_NUMBER,
+    ),
+    re.IGNORECASE,
+)
+
+
+def _fields_of_two_splits(line: bytes) -> Iterator[Field]:
+    """Yield a field for each split if a line has one name with two values."""
+    for match in _BOTH.finditer(line) if b"/" in line else ():
+        name = (match[3] or match[4]).decode()
+        for split, value in ((match[1] or match[5], 7), (match[2] or match[6], 8)):
+            yield Field(f"{split.decode()} {name}", match.span(), match.span(value))
+
+
+@lru_cache(maxsize=1 << 10)
+def line_fields(line: bytes) -> Sequence[Field]:
+    """Return the fields of a line, the most certain of each name first. Cached."""
+    both = [*_fields_of_two_splits(line)]
+    fields = [*both]
+    pattern = _LOOSE_PAIR if any(sign in line for sign in _SIGNS) else _WITHOUT_SIGN
+    for match in pattern.finditer(line, 0, _values_end(line)):
+        group = 1 if match[2] is not None else 3
+        if not both or all(
+            match.start(group) >= item.at[1] or match.end() <= item.at[0] for item in both
+        ):
+            fields.append(_field(line, match.span(group), match.span(group + 1)))
+    taken = [item.value for item in fields] + [item.at for item in fields]
+    # A name may have a number: optim/LR (group 0)=3e-4
+    fields += [
+        item for item in _alternating(line) if not any(a <= item.value[0] < b for a, b in taken)
+    ]
+    fields += _reported_at_step(line)
+    # The number after a file name is the line number of the logging call: train.py: 171
+    fields = [item for item in fields if not item.name.endswith(_SOURCE_FILES)]
+    # New best model saved with loss 2.31, and epoch 3 completed with the loss: 2.31
+    if b"ith " in line or b"ITH " in line:
+        if SAVES.search(line):
+            fields = [item for item in fields if not item.name.lower().startswith("with ")]
+        fields = [item._replace(name=_WITH.sub("", item.name)) for item in fields]
+    if b"," not in line:
+        return fields
+    # A loss of 2,345 has a decimal comma; a throughput of 7,012 has a thousands separator.
+    return [
+        item for item in fields if not (b"," in line[slice(*item.value)] and is_a_loss(item.name))
+    ]
+
+
+def _field(line: bytes, at: Span, value: Span, suffix: str = "") -> Field:
+    """Return a field. The name of a time that is not in seconds includes its unit: ``dt (ms)``."""
+    if at[0] > 1 and line[at[0] - 1] == ord("="):
+        setting = _SETTING.match(line, at[0] - 2, at[1])
+        at = (setting.end(), at[1]) if setting is not None else at
+    unit = line[value[1] : value[1] + 2]
+    suffix += f" ({unit.decode()})" if unit in (b"ms", b"us") else ""
+    # Best Val loss: 0.94 is not the loss of this epoch.
+    before = line[max(at[0] - _BEST_LENGTH, 0) : at[0]]
+    at = (at[0] - _BEST_LENGTH, at[1]) if before.lower() == b"best " else at
+    return Field(line[slice(*at)].decode("utf-8", "replace") + suffix, at, value)
+
+
+def _alternating(line: bytes) -> Iterator[Field]:
+    """Yield the fields of sections with alternating words and numbers.
+
+    Each word names the number after it, known or not. Several pairs may follow other words, such as
+    the time and the name of a logger.
+    """
+    parts = [match.start() for match in _SEPARATOR.finditer(line)]
+    for begin, end in pairwise([-1, *parts, len(line)]):
+        # Most sections do not end on a number, which is fast to see.
+        last = line[begin + 1 : end].rsplit(None, 1)[-1:]
+        if not last or (len(last[0]) <= _MAX_TOKEN and not _WHOLE_NUMBER.fullmatch(last[0])):
+            continue
+        tokens = [token.span() for token in _TOKEN.finditer(line, begin + 1, end)]
+        pairs: list[Field] = []
+        while len(tokens) > 1:
+            number = _WHOLE_NUMBER.fullmatch(line, *tokens[-1])
+            if number is None or not _NAME_TOKEN.fullmatch(line, *tokens[-2]):
+                break
+            pairs.append(_field(line, tokens[-2], number.span(1)))
+            del tokens[-2:]
+        # Only signs are left: step 10 (0.4 s): train 2.31 val 2.40
+        if tokens and not _WORD_SIGN.search(line, tokens[0][0], tokens[-1][1]):
+            tokens = []
+        is_counted = pairs and _COUNTED.search(line, begin + 1, pairs[-1].at[0]) is not None
+        if not tokens or is_counted or len(pairs) >= _MIN_ALTERNATING:
+            yield from reversed(pairs)
+
+
+def _reported_at_step(line: bytes) -> Iterator[Field]:
+    """Yield the values with a step between name and value."""
+    if not any(word in line for word in _BEFORE_STEP):
+        return
+    for match in REPORTED_AT_STEP.finditer(line):
+        if not _BEST.search(line[: match.end(1)]):
+            suffix = " at" if match[1].endswith(_SCORE) else ""
+            yield _field(line, match.span(1), match.span(2), suffix)
+
+
+def evaluation_prefix(line: bytes, first: int) -> str:
+    """Return the prefix for names after a word for an evaluation or a test, or ""."""
+    match = _EVALUATION_TOKEN.search(line, 0, first)
+    if match is None:
+        return ""
+    return TESTED if match[0].lower().startswith(b"test") else VALIDATED
+
+
+def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
+    """Return the prefix of each field for the evaluation that is named before it, or ""."""
+    lowered = line.lower()
+    if not any(stem in lowered for stem in EVALUATION_STEMS):
+        return [""] * len(fields)
+    first = min((item.at[0] for item in fields), default=0)
+    opened = [(0, evaluation_prefix(line, first))]
+    opened += [
+        (match.end(), evaluation_prefix(match[0], len(match[0])))
+        for match in _OPENS.finditer(line, first)
+    ]
+    prefixes = [next(text for at, text in reversed(opened) if at <= item.at[0]) for item in fields]
+    if fields and not any(prefixes) and (own := _only_evaluation(fields)):
+        return [own if score_direction(item.name) is not None else "" for item in fields]
+    return prefixes
+
+
+def evaluation_of_loss(line: bytes) -> str:
+    """Return the prefix of a line whose only loss is that of an evaluation, or ""."""
+    fields = line_fields(line)
+    return _only_evaluation(fields) if fields else ""
+
+
+def _only_evaluation(fields: Sequence[Field]) -> str:
+    """Return the prefix of a line that begins with its only evaluation: val loss: 2.4, acc: 0.6.
+
+    The scores after the only loss are of the same split.
+    """
+    first = min(fields, key=lambda item: item.at[0])
+    evaluated = [item for item in fields if is_evaluation(item.name)]
+    if evaluated != [first] or [item for item in fields if is_a_loss(item.name)] != [first]:
+        return ""
+    return TESTED if first.name.lower().startswith("test") else VALIDATED

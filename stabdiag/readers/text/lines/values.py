@@ -1,0 +1,198 @@
+"""Rewrite odd spellings of values in a text as ``nan``, ``inf`` or a null.
+
+``loss: (nan)``, ``loss=-nan(ind)``, ``loss 1.#QNAN``, ``loss: tensor(2.31, device='cuda:0')``,
+``loss: None``, ``loss: ***``: the grammars and the search for names and values see ``nan``,
+``inf``, ``2.31`` or a null in their place. ``readers/values.py`` has the table of spellings.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN
+from stabdiag.readers.text.lines.line_forms import may_contain, outline
+from stabdiag.readers.values import NULL_WORDS, PHRASES, not_finite
+
+# A loss without a value. It has the form of a number, so that every pattern finds it, and no
+# program writes NaN in this way.
+NULL_CELL: Final = b"nAN"
+
+# tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31]): the
+# ends of their names, which are fast to find, and the whole.
+_WRAPPER_ENDS: Final = (
+    *((b"ensor(", lazy_pattern(rb"ensor\(")), (b"rray(", lazy_pattern(rb"rray\("))),
+    (b"float00(", lazy_pattern(rb"float\d\d\(")),
+)
+_WRAPPER: Final = lazy_pattern(
+    rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[A-Za-z]{0,10}[Aa]rray|b?float\d\d)\(\Z"
+)
+_LONGEST_WRAPPER: Final = 32
+_WRAPPED: Final = lazy_pattern(
+    rb"\[{0,3} ?(%b) ?\]{0,3}"
+    rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER_PATTERN
+)
+
+# <tf.Tensor: shape=(), dtype=float32, numpy=2.31>
+_EAGER_TENSOR: Final = lazy_pattern(
+    rb"<tf\.(?:Tensor|Variable)[^<>\n]{0,120}numpy=(%b)>" % NUMBER_PATTERN
+)
+
+# Lines of tensors only, below a loss in words or in code: print(loss), loss:
+_BARE_TENSOR: Final = (
+    rb"[ \t]{0,8}tensor\(%b(?:, [^\n()]{1,60}(?:\([^\n()]{0,20}\))?[^\n()]{0,60})?\)[ \t\r]{0,8}"
+    % NUMBER_PATTERN
+)
+_BARE_TENSORS: Final = lazy_pattern(
+    rb"(?:(?<=\n)|\A)%b(?:\n%b){1,100000}(?=\n|\Z)" % (_BARE_TENSOR, _BARE_TENSOR)
+)
+_LOSS_ABOVE: Final = 400
+
+# nan.0, as Lightning prints a value that it rounds to the width of others.
+_WITH_DECIMALS: Final = lazy_pattern(rb"(nan|inf)(?<![\w.]...)\.0{1,6}(?![\w.])")
+
+# .nan and -.inf, as YAML writes them.
+_YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
+
+# 1.#QNAN, -1.#IND00, 1.#INF, and 1.#J or 1.$ in a short format: Microsoft's C runtime prints them.
+_MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<![\d.])1\.(?:#[A-Z]{1,8}\d{0,12}|\$)(?![\w$])")
+
+# Julia's NaN of 16 and 32 bits, and what AIX and C add to it.
+_NAN32: Final = lazy_pattern(rb"(NaN|Inf|nan|NAN)(?<![\w.]...)(?:16|32|Q|q|f)(?!\w)")
+
+# (nan), [nan], "nan", -nan(ind), nan%, nan.0, NaN32 in the place of a value.
+_MARKED: Final = (
+    lazy_pattern(rb"nan(?:[\"'()%.\]]|[qf](?!\w))"),
+    lazy_pattern(rb"NaN[\"'()%.\dQ\]]"),
+    lazy_pattern(rb"inf[\"'().\]]|Inf\d|NANQ"),
+)
+_ENCLOSED: Final = lazy_pattern(
+    rb"(?:(?<=[:=])|(?<=[:=>] )|(?<=LOSS ))"
+    rb"[\"'(\[]{0,2}([-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?))"
+    rb"(?:\(\w{0,20}\)|%)?[\"')\]]{1,2}(?=[\s,;|}\])]|$)"
+    rb"|(?<![\w.])([-+]?(?:nan|NaN))(?:\(\w{1,20}\)|%)(?=[\s,;|}\])]|$)"
+)
+# What begins after at most this many signs and brackets.
+_NOT_FINITE_WORDS: Final = tuple(
+    (word, lazy_pattern(word)) for word in (b"nan", b"NaN", b"NAN", b"inf", b"Inf")
+)
+_MAX_OPENING: Final = 3
+
+# Loss: <2.31>, as MADlib prints its values.
+_ANGLED: Final = lazy_pattern(rb"<(?<=[:=] <)(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
+
+# What is in the place of the value of a loss and is no number: loss: None, loss=N/A, loss (nan),
+# loss ***, "loss": #NUM!, loss=float('inf'), loss: 非数. The table of spellings knows which of them
+# are not finite; a dash alone only counts where no number follows it.
+_BRACKETED: Final = (
+    rb"[\w.]{0,40}(?:\((?:[^()\n]|\([^()\n]{0,80}\)){1,160}\)|\[[^\[\]\n]{1,80}\]"
+    rb"|\{[^{}\n]{1,80}\}|<[^<>\n]{1,160}>)"
+)
+_LONG_PHRASES: Final = b"|".join(
+    re.escape(phrase.encode()) for phrase in sorted(PHRASES, reverse=True) if " " in phrase
+)
+_LOSS_CELL: Final = rb"(?i:%b)|[^\s\d.:=|,;\"'][^\n,;|\"']{0,40}?" % _LONG_PHRASES
+# In a sentence, these words may follow the word "loss".
+_SENTENCE_WORDS: Final = (
+    rb"overflow|OVERFLOW|diverged|DIVERGED|none|missing|un|[Nn]on-?fin|[Nn]ot[ -]"
+    rb"|[Ii]n(?:fini|def|det)"
+)
+_OF_A_LOSS: Final = lazy_pattern(
+    # Nearly all losses are numbers, and the first line excludes them fast. Colossal-AI is no loss.
+    rb"oss(?![\"']?(?:: |=| )\d|[_ ]scale)(?<=[lL]oss)(?<![cC]oloss)"
+    rb"([\w/.-]{0,40}(?![\w/.-])[\"'\]]?(?: (?:at|of|in|for) [A-Za-z]{1,12} \d{1,12})?"
+    rb"[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])(?!%b)"
+    rb"|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
+    rb"|[ \t]{0,8}(?:\n|$)))))"
+    rb"(?P<quote>[\"']?)(%b|%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}"
+    rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % (_SENTENCE_WORDS, _BRACKETED, _LOSS_CELL)
+)
+
+
+def name_bare_tensors(data: bytes) -> bytes:
+    """Return a text in which lines of tensors only are lines of a loss.
+
+    A loss is named above them, or they have a gradient: usually only a loss is printed with one.
+    """
+    if not may_contain(data, b"tensor(") or b"\ntensor(" not in data:
+        return data
+
+    def named(match: re.Match[bytes]) -> bytes:
+        above = data[max(match.start() - _LOSS_ABOVE, 0) : match.start()]
+        is_loss = b"loss" in above or match[0].count(b"grad_fn=") == match[0].count(b"tensor(")
+        return match[0].replace(b"tensor(", b"loss: tensor(") if is_loss else match[0]
+
+    return _BARE_TENSORS.sub(named, data)
+
+
+def plain_values(data: bytes) -> bytes:
+    """Return a text with odd spellings of values rewritten; no line is added or removed."""
+    if may_contain(data, *(text for text, _ in _WRAPPER_ENDS)):
+        data = _unwrap_values(data)
+    if may_contain(data, b", numpy="):
+        data = _EAGER_TENSOR.sub(rb"\1", data)
+    if may_contain(data, b"1.#", b"1.$"):
+        data = _MICROSOFT.sub(_spelled, data)
+    if may_contain(data, b" <"):
+        data = _ANGLED.sub(rb"\1", data)
+    if may_contain(data, b"nan", b"inf", b"NaN"):
+        data = _YAML.sub(rb"\1\2", data) if may_contain(data, b".nan", b".inf") else data
+        if any(mark.search(outline(data)) for mark in _MARKED):
+            data = _NAN32.sub(rb"\1", data)
+            data = _WITH_DECIMALS.sub(rb"\1", data)
+            data = _without_marks(data)
+    return _OF_A_LOSS.sub(_value_of_a_loss, data) if _OF_A_LOSS.search(outline(data)) else data
+
+
+def _without_marks(data: bytes) -> bytes:
+    """Return a text in which values that are not finite have no brackets, quotes or percent."""
+    starts = sorted(
+        match.start()
+        for word, pattern in _NOT_FINITE_WORDS
+        if word in data
+        for match in pattern.finditer(data)
+    )
+    kept: list[bytes] = []
+    place = 0
+    for start in starts:
+        begins = range(max(start - _MAX_OPENING, place), start + 1)
+        matches = (_ENCLOSED.match(data, begin) for begin in begins)
+        match = next(filter(None, matches), None)
+        if match is not None:
+            kept += data[place : match.start()], match[1] or match[2]
+            place = match.end()
+    return b"".join([*kept, data[place:]]) if kept else data
+
+
+def _unwrap_values(data: bytes) -> bytes:
+    """Return a text with each wrapped number without its wrapper."""
+    ends = [
+        match.end()
+        for text, pattern in _WRAPPER_ENDS
+        if may_contain(data, text)
+        for match in pattern.finditer(data)
+    ]
+    kept: list[bytes] = []
+    place = 0
+    for end in sorted(ends):
+        value = _WRAPPED.match(data, end)
+        start = _WRAPPER.search(data, max(end - _LONGEST_WRAPPER, place), end)
+        if value is not None and start is not None:
+            kept += data[place : start.start()], value[1]
+            place = value.end()
+    return b"".join([*kept, data[place:]]) if kept else data
+
+
+def _value_of_a_loss(match: re.Match[bytes]) -> bytes:
+    text = match[3].decode("utf-8", "replace")
+    if text.lower() in NULL_WORDS:
+        return b"oss%b%b" % (match[1], NULL_CELL)
+    # At the end of a sentence, the word is not the value of a record.
+    value = None if text.endswith(".") else not_finite(text)
+    return match[0] if value is None else b"oss%b%a" % (match[1], value)
+
+
+def _spelled(match: re.Match[bytes]) -> bytes:
+    value = not_finite(match[0].decode())
+    return match[0] if value is None else b"%a" % value

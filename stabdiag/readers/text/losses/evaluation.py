@@ -1,0 +1,236 @@
+"""Lines of text with the loss of an evaluation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final, TypeAlias
+
+from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.readers.text.lines.clean import line_end
+from stabdiag.readers.text.lines.counters import NTH, counter_value, is_word, line_counters
+from stabdiag.readers.text.lines.grammar import (
+    NUMBER_PATTERN,
+    Kind,
+    TextPart,
+    as_float,
+    is_a_loss,
+    make_parts,
+    trains,
+)
+from stabdiag.readers.text.lines.line_forms import outline
+from stabdiag.readers.text.lines.measure_words import LOSS_STEM
+from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
+from stabdiag.readers.text.lines.spans import find_spans
+from stabdiag.readers.text.lines.tokens import (
+    EVALUATION_STEMS,
+    LONGEST,
+    Spans,
+    evaluation_prefix,
+    has_number,
+)
+
+_SpannedLine: TypeAlias = tuple[int, bytes, Spans]
+
+# Prose about a NaN loss, or source code at the head of a log that sets a loss to 0.
+_PROSE: Final = lazy_pattern(
+    rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is "
+    rb"|^\s{0,80}\w{1,80} = 0(?:\.0?)?\s{0,80}$",
+    re.IGNORECASE,
+)
+
+# The loss of an evaluation is searched for in this many lines below its heading.
+_MAX_LINES_BELOW: Final = 3
+
+# A rounded value differs by at most half a unit of its last digit, and floats by a little more.
+_HALF: Final = 0.5001
+
+# Loss: 2.31 (2.25), as timm and others print each batch: the mean of all so far.
+_MEAN: Final = lazy_pattern(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
+
+
+# A bar is drawn behind its percentage: 100%|####|
+_PERCENT_BAR: Final = b"%|"
+
+# Best Valid accuracy: 77.00%, which never falls.
+_BEST_SO_FAR: Final = lazy_pattern(rb"(?<![a-z])best(?![a-z])", re.IGNORECASE)
+
+
+def _after_label(begin: int, line: bytes) -> int:
+    """Return a position in a line after the label that may name its rank."""
+    return begin + min(LONGEST_LABEL, len(line) - 1)
+
+
+@frozen
+class Evaluation(Kind):
+    """Lines with the loss or a score of an evaluation, without the counter of other lines.
+
+    They belong to the step before them. If a name recurs before the next line of the training, the
+    lines are batches of an evaluation, and the last mean printed after a value counts, or the last
+    state of a progress bar. Otherwise they may belong to several evaluations, and none counts,
+    unless all are the same value: a line and the progress bar below it.
+    """
+
+    counter: bytes
+    word: bytes = LOSS_STEM
+    counter_alias: bytes | None = None
+
+    def find(self, data: bytes) -> list[TextPart]:
+        """Return all lines of this kind."""
+        return make_parts(self._unique_values(data))
+
+    def _unique_values(self, data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
+        for stretch in self._stretches(data):
+            times = Counter(name for _, _, spans in stretch for name in spans)
+            repeated = {name for name, count in times.items() if count > 1}
+            means = {
+                name: (row, mean[1])
+                for row, (_, line, spans) in enumerate(stretch)
+                for name, at in spans.items()
+                if name in repeated and (mean := _MEAN.match(line, at[1])) is not None
+            }
+            means |= _last_states(repeated - means.keys(), stretch)
+            unclear = _values_of(repeated - means.keys(), stretch)
+            same = {name for name, values in unclear.items() if _are_same(values)}
+            for row, (begin, line, spans) in enumerate(stretch):
+                names = spans.keys() - repeated | spans.keys() & same
+                same -= names
+                cells = {name: line[slice(*at)] for name, at in spans.items() if name in names}
+                cells |= {name: mean for name, (last, mean) in means.items() if last == row}
+                if any(map(self._is_judged, cells)):
+                    yield _after_label(begin, line), cells
+
+    def _stretches(self, data: bytes) -> Iterator[list[_SpannedLine]]:
+        """Yield the evaluation lines between two lines of the training."""
+        stretch: list[_SpannedLine] = []
+        end = 0
+        for item in self._lines(data):
+            begin, line, _ = item
+            if stretch and data.find(self.word, end, begin) >= 0:
+                yield stretch
+                stretch = []
+            stretch.append(item)
+            end = begin + len(line)
+        yield stretch
+
+    def _lines(self, data: bytes) -> Iterator[_SpannedLine]:
+        """Yield the lines of this kind, in order."""
+        for begin, line in _lines_with_a_word(data):
+            if len(line) > LONGEST:
+                continue
+            if self.word in line and not has_number(line):
+                continue
+            if self.word not in line:
+                if has_number(line) and not self._has_counter(line):
+                    spans = self._spans(line)
+                    if spans:
+                        yield begin, line, spans
+                yield from self._evaluation_lines(data, begin, line)
+            elif not self._has_counter(line):
+                spans = self._spans(line)
+                if spans and not _PROSE.search(line):
+                    yield begin, line, spans
+
+    def _evaluation_lines(self, data: bytes, begin: int, heading: bytes) -> Iterator[_SpannedLine]:
+        """Yield the line shortly below the heading of an evaluation that has its loss."""
+        if not (prefix := evaluation_prefix(heading, len(heading))):
+            return
+        end = begin + len(heading)
+        for _ in range(_MAX_LINES_BELOW):
+            begin, end = end + 1, line_end(data, end + 1, LONGEST)
+            line = data[begin:end]
+            if self.word.lower() in line.lower():
+                if not self._has_counter(line):
+                    named = find_spans(line, word=self.word)
+                    spans = {
+                        f"{prefix}{name}": at for name, at in named.items() if not trains(name)
+                    }
+                    # A line that names the evaluation is found without the heading.
+                    if any(map(self._is_judged, spans)) and not any(map(is_evaluation, named)):
+                        yield begin, line, spans
+                return
+
+    def _has_counter(self, line: bytes) -> bool:
+        """Return True if a line has the counter. Its word alone is checked first, for speed."""
+        if is_word(self.counter) and self.counter in line.lower():
+            return True
+        return not line_counters(line).keys().isdisjoint((self.counter, self.counter_alias))
+
+    def _spans(self, line: bytes) -> Spans:
+        """Return the spans of the evaluation values on a line, none if they have no loss."""
+        values = find_spans(line, word=self.word).items()
+        spans = {
+            name: span
+            for name, span in values
+            if is_evaluation(name) and (is_a_loss(name) or not _BEST_SO_FAR.search(line[: span[0]]))
+        }
+        return spans if any(map(self._is_judged, spans)) else {}
+
+    def _is_judged(self, name: str) -> bool:
+        """Return True if a value is a loss, or a known score of an evaluation."""
+        return is_a_loss(name) or (
+            is_evaluation(name)
+            and (score_direction(name) is not None or accuracy_role(name) is not None)
+        )
+
+
+def _values_of(names: AbstractSet[str], lines: list[_SpannedLine]) -> Mapping[str, list[bytes]]:
+    """Return the values with each of these names on some lines."""
+    values: dict[str, list[bytes]] = {name: [] for name in names}
+    for _, line, spans in lines if names else ():
+        for name in spans.keys() & names:
+            values[name].append(line[slice(*spans[name])])
+    return values
+
+
+def _last_states(
+    names: AbstractSet[str], lines: list[_SpannedLine]
+) -> Mapping[str, tuple[int, bytes]]:
+    """Return the value of each of these names in the last state of a bar that is full, and its row.
+
+    The other lines with the name are states of the same bar: 50%|##  | 5/10, 100%|####| 10/10.
+    """
+    states: dict[str, tuple[int, bytes]] = {}
+    for name in names:
+        rows = [row for row, (_, _, spans) in enumerate(lines) if name in spans]
+        bars = [line_counters(lines[row][1]) for row in rows if _PERCENT_BAR in lines[row][1]]
+        for total in bars[0] if len(bars) == len(rows) else ():
+            if total.startswith(NTH) and all(total in bar for bar in bars):
+                counts = [
+                    counter_value(lines[row][1][slice(*bar[total])])
+                    for row, bar in zip(rows, bars, strict=True)
+                ]
+                if counts == sorted(counts) and counts[-1] == counter_value(total[len(NTH) :]):
+                    _, line, spans = lines[rows[-1]]
+                    states[name] = rows[-1], line[slice(*spans[name])]
+    return states
+
+
+def _are_same(values: list[bytes]) -> bool:
+    """Return True if decimals are one value, which some lines round: 2.3100 and 2.31."""
+    decimals = [value.partition(b".")[2] for value in values]
+    if not all(map(bytes.isdigit, decimals)):
+        return False
+    numbers = [*map(as_float, values)]
+    return max(numbers) - min(numbers) <= _HALF * 10.0 ** -min(map(len, decimals))
+
+
+def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that may belong to an evaluation, and where it begins."""
+    forms = outline(data).lower()
+    # Words that do not occur are left out of the pattern.
+    words = [word for word in EVALUATION_STEMS if word in forms]
+    after = 0
+    # A value and an interval are not evaluations. The pattern begins with a letter, for speed.
+    pattern = b"|".join(words).replace(b"val", rb"val(?<!interval)(?!ue)")
+    is_found = bool(words) and re.search(pattern, forms) is not None
+    for match in re.finditer(pattern, data.lower()) if is_found else ():
+        if match.start() >= after:
+            begin = data.rfind(b"\n", 0, match.start()) + 1
+            after = line_end(data, match.end(), len(data))
+            yield begin, data[begin:after]

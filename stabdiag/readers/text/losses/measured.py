@@ -1,0 +1,400 @@
+"""The lines of logs without a known format: losses, evaluations, and headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain, compress
+from typing import Final
+
+from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.choice import assign, can_judge_without_loss
+from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.scores import score_direction
+from stabdiag.readers.text.lines.clean import line_end
+from stabdiag.readers.text.lines.counters import (
+    DIGIT,
+    EPOCH,
+    FIRST,
+    NTH,
+    POSITION,
+    STEP,
+    counter_matches,
+    counter_word,
+    is_word,
+    line_counters,
+)
+from stabdiag.readers.text.lines.grammar import Kind, TextPart, is_a_loss, make_parts, trains
+from stabdiag.readers.text.lines.line_forms import outline
+from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record
+from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
+from stabdiag.readers.text.lines.shapes import Cells, KnownShapes, LineValues, by_names
+from stabdiag.readers.text.lines.spans import find_spans, fixed_spans
+from stabdiag.readers.text.lines.tokens import (
+    LONGEST,
+    SAVES,
+    VALIDATED,
+    Span,
+    evaluation_of_loss,
+    evaluation_prefix,
+    has_number,
+    line_fields,
+    lines_with_a_loss,
+    under_its_heading,
+)
+from stabdiag.readers.text.messages.failures import classify_failure
+
+_BLANKS: Final = (b" ", b"\t")
+
+# A part of the names of rates, norms, scales and evaluated scores. A search for alternatives skips
+# bytes that begin none of them, but not if any begins with a character set.
+_COMPANION: Final = lazy_pattern(
+    rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|Rew|rew|eturn|val|Val|test|Test"
+)
+
+# A part of the names of scores, which lines below a heading may have.
+_SCORED: Final = lazy_pattern(
+    _COMPANION.pattern + rb"|Dice|dice|IOU|IoU|iou|Acc|acc|AUC|auc|PSNR|psnr|F1"
+    rb"|Top1|Top-1|top1|top-1|Top5|Top-5|top5|top-5|@|mAP|AP5|AP7|BLEU|bleu|METEOR|CIDEr|ROUGE"
+    rb"|Rouge|rouge|SSIM|ssim|WER|CER|EER|MRR|mrr|Recall|recall|Precision|precision|FID|Kappa|kappa"
+    rb"|Match|match|earson|pearman|F-score|R2"
+)
+
+# A record without its loss has its counter and at least two more values.
+_MIN_VALUES: Final = 3
+
+# An arrow or a bullet begins a statement: → saved (reward: 5.2), - best loss 0.31, ✓ Saved.
+_NEW_STATEMENT: Final = lazy_pattern(rb"[ \t]{0,40}(?:[\xc2-\xf4]|[-=]{0,3}>|[-*+~] )")
+
+
+@frozen
+class Heading(Kind):
+    """Lines without a loss that give the lines below them a step or another column."""
+
+    counter: bytes
+    column: str = STEP
+    holds_below: bool = True
+
+    def find(self, data: bytes) -> list[TextPart]:
+        """Return all lines of this kind."""
+        if self.counter.startswith(NTH):
+            counts = (
+                match.span(1) for match in POSITION.finditer(data) if NTH + match[2] == self.counter
+            )
+        else:
+            counts = (
+                match.span(2)
+                for match in counter_matches(data)
+                if counter_word(match) == self.counter
+            )
+        lines = ((at[0], {self.column: data[slice(*at)]}) for at in counts)
+        return [replace(part, supplementary=True) for part in make_parts(lines)]
+
+
+def _companion_lines(
+    pattern: re.Pattern[bytes], data: bytes, end: int, until: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a stretch that may have a rate, a norm or a similar value."""
+    for match in pattern.finditer(data, end, until):
+        if match.start() >= end:
+            begin = data.rfind(b"\n", 0, match.start()) + 1
+            end = line_end(data, match.start(), LONGEST)
+            if end - begin <= LONGEST:
+                yield begin, data[begin:end]
+
+
+def _with_splits(lines: list[tuple[int, bytes]], word: bytes) -> list[tuple[int, bytes]]:
+    """Prefix scores directly below the loss of an evaluation with its split.
+
+    Test loss: 2.4 above Top1: 0.6. If the log names the split of any such score, the others are of
+    the training.
+    """
+    scores = [line for _, line in lines if word not in line]
+    if not scores:
+        return lines
+    others = chain.from_iterable(map(line_fields, scores))
+    if any(is_evaluation(item.name) and score_direction(item.name) for item in others):
+        return lines
+    # The split is only looked up above a score: it takes far longer than the rest.
+    result, above, end = [], b"", -1
+    for at, line in lines:
+        if word in line:
+            above = line
+        elif at > end + 1 or not all(score_direction(f.name) for f in line_fields(line)):
+            above = b""
+        split = evaluation_of_loss(above) if above and word not in line else ""
+        result.append((at, b"%b%b" % (split.encode(), line) if split else line))
+        end = at + len(line)
+    return result
+
+
+@frozen
+class MeasuredLines(Kind):
+    """Lines with a loss and the counter, or with a loss alone without a counter.
+
+    Lines near them may have other values of the same step, such as the learning rate. ``word`` is
+    part of the name of the loss. With ``skips_saved``, lines that repeat the loss of a saved model
+    are left out.
+    """
+
+    counter: bytes | None
+    word: bytes = LOSS_STEM
+    counter_alias: bytes | None = None
+    skips_saved: bool = False
+
+    @cached_property
+    def _known(self) -> KnownShapes:
+        return KnownShapes()
+
+    def find(self, data: bytes) -> list[TextPart]:
+        """Return all lines of this kind; those with the same names make one part."""
+        written = self._lines_with_values(data)
+        lines = [line for _, line in written]
+        if self.counter is None:
+            lines = [
+                line if self.word not in line else under_its_heading(data, at, line)
+                for at, line in _with_splits(written, self.word)
+            ]
+        if self.counter == FIRST:
+            starts = [at for at, _ in written]
+        else:  # without a call for each line
+            starts = [
+                at + (LONGEST_LABEL if len(line) > LONGEST_LABEL else len(line) - 1)
+                for at, line in written
+            ]
+        shapes = list(by_names(lines, self._look, fixed_spans, self._known))
+        without_loss = self._names_without_loss([(names, len(rows)) for names, rows, _ in shapes])
+        parts = [
+            self._part(
+                names,
+                [starts[row] for row in rows],
+                cells,
+                is_record=len(names) >= _MIN_VALUES and without_loss.issuperset(names),
+            )
+            for names, rows, cells in shapes
+        ]
+        records = [part for part in parts if not part.supplementary]
+        usual = max(records, key=lambda part: len(part.starts), default=None)
+        return [
+            part if usual is None or part.supplementary else _as_evaluation(usual, part)
+            for part in parts
+        ]
+
+    def _lines_with_values(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the lines that may have the counter and a value; cheap for each line."""
+        lines = self._lines_in_usual_forms(data) or [
+            (at, line)
+            for at, line in self._lines(data)
+            if _may_have_value(line) and self._may_have_counter(line)
+        ]
+        if self.skips_saved:
+            lines = [(at, line) for at, line in lines if not self._repeats_saved(line)]
+        return lines
+
+    def _may_have_counter(self, line: bytes) -> bool:
+        """Return True if a line has the word of the counter in any spelling, if it is a word."""
+        words = [word for word in (self.counter, self.counter_alias) if word]
+        # The word for an epoch has several forms.
+        if not words or EPOCH in words or not all(map(is_word, words)):
+            return True
+        return any(word in line for word in words) or any(word in line.lower() for word in words)
+
+    def _repeats_saved(self, line: bytes) -> bool:
+        """Return True if a line without a counter has the loss of a saved model."""
+        place = line.find(self.word)
+        return place > 0 and SAVES.search(line, 0, place) is not None and not line_counters(line)
+
+    def _lines_in_usual_forms(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return all lines of a text if each has the word, and may have the counter and a value.
+
+        This takes a look at each form of a line. Return no lines if one of them lacks something, is
+        long, or may continue the line above.
+        """
+        # A form has other digits than its lines: it does not show that a line has F1.
+        words = [word for word in (self.counter, self.counter_alias) if word and is_word(word)]
+        if any(map(DIGIT.search, (self.word, *words))):
+            return []
+        forms = {*outline(data).split(b"\n")} - {b""}
+        if not all(map(self._is_usual, forms)):
+            return []
+        lines = data.removesuffix(b"\n").split(b"\n")[1:]
+        if not all(lines):
+            return []
+        return [*zip(accumulate((len(line) + 1 for line in lines), initial=1), lines, strict=False)]
+
+    def _is_usual(self, form: bytes) -> bool:
+        """Return True if a line has the word, and may have the counter and a value."""
+        if self.word not in form or form[:1] in _BLANKS or len(form) > LONGEST:
+            return False
+        return _may_have_value(form) and self._may_have_counter(form)
+
+    def _lines(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return lines with a loss, and lines in between that may have values of the same step.
+
+        An indented line below the counter of a record is the end of its line: many terminals and
+        mails break long lines.
+        """
+        companion = _SCORED if self.counter is None else _COMPANION
+        lines: list[tuple[int, bytes]] = []
+        end = 0
+        for begin, line in lines_with_a_loss(data, self.word):
+            if begin > end + 1:
+                lines += _companion_lines(companion, data, end, begin)
+            elif begin == end + 1 and lines and self._is_rest(lines[-1][1], line):
+                record_begin, record = lines[-1]
+                lines[-1] = (record_begin, b"%b %b" % (record, line))
+                end = begin + len(line)
+                continue
+            lines.append((begin, line))
+            end = begin + len(line)
+        lines += _companion_lines(companion, data, end, len(data))
+        return lines
+
+    def _is_rest(self, record: bytes, line: bytes) -> bool:
+        """Return True if an indented line without a counter is the rest of the record above it.
+
+        The rest of a record has other values than the line above.
+        """
+        if line[:1] not in _BLANKS:
+            return False
+        if self.counter is None or self.counter not in line_counters(record):
+            return False
+        if _NEW_STATEMENT.match(line) or classify_failure(line) is not None:
+            return False
+        if line_counters(line) or evaluation_prefix(line, len(line)):
+            return False
+        if len(record) + len(line) >= LONGEST:
+            return False
+        names = {item.name for item in line_fields(line)}
+        return names.isdisjoint(item.name for item in line_fields(record))
+
+    def _names_without_loss(self, shapes: Sequence[tuple[tuple[str, ...], int]]) -> set[str]:
+        """Return the names on the usual line of a record, without its losses.
+
+        A line with several of these names is a record whose loss was dropped, maybe together with
+        the gradient norm.
+        """
+        records = [
+            (count, names)
+            for names, count in shapes
+            if any(makes_a_record(name, self.word) for name in names)
+        ]
+        usual = max(records, default=(0, ()))[1]
+        return {name for name in usual if not makes_a_record(name, self.word)}
+
+    def _part(
+        self,
+        names: tuple[str, ...],
+        starts: list[int],
+        cells: Sequence[Cells],
+        *,
+        is_record: bool = False,
+    ) -> TextPart:
+        """Return a part. Of lines without a loss, only the values that belong to one are kept.
+
+        ``is_record`` means that only the loss is missing on otherwise usual lines.
+        """
+        if is_record or any(makes_a_record(name, self.word) for name in names):
+            return TextPart(names=names, starts=starts, cells=cells)
+        kept = [name == STEP or self._goes_along(name) for name in names]
+        names = tuple(compress(names, kept))
+        return TextPart(
+            names=names, starts=starts, cells=[*compress(cells, kept)], supplementary=True
+        )
+
+    def _goes_along(self, name: str) -> bool:
+        """Return True if a value without a loss belongs to the loss near it."""
+        is_score = self.counter is None and score_direction(name) is not None
+        return is_score or _goes_with_a_loss(name) or _is_evaluated(name)
+
+    def _look(self, line: bytes) -> LineValues:
+        """Return the values of a line, without names if it is not a line of this kind."""
+        spans = find_spans(line, self.counter, self.word, self.counter_alias)
+        if self.counter is None:
+            spans = {name: at for name, at in spans.items() if not _is_partial(name, line, at)}
+        counted = self.counter is None or STEP in spans
+        values = sorted(spans.items(), key=lambda item: item[1])
+        is_used = counted and any(
+            makes_a_record(name, self.word) or self._goes_along(name) for name in spans
+        )
+        names = (*(name for name, _ in values),) if is_used else ()
+        return LineValues(names, [span for _, span in values])
+
+
+def _may_have_value(line: bytes) -> bool:
+    """Return True if a line may have a value. Most lines end with a number."""
+    return line[-1:].isdigit() or has_number(line)
+
+
+def _is_partial(name: str, line: bytes, at: Span) -> bool:
+    """Return True if a score is the best so far, or the first of several, one for each class."""
+    if score_direction(name) is None:
+        return False
+    is_first = line[at[0] - 1 : at[0]] == b"[" and line[at[1] : at[1] + 1] == b","
+    return is_first or b"best" in line[: at[0]].lower()
+
+
+# Counters of the batches of an epoch.
+_BATCH_COUNTERS: Final = frozenset(
+    {"batch", "minibatch", "mini-batch", "mini_batch", "iter", "iteration"}
+)
+
+
+def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
+    """Rename a part to an evaluation if it repeats the steps of the usual part without rates.
+
+    Step... (500 | Loss: 2.31, Learning Rate: 1e-4) and Step... (500 | Loss: 2.4, Acc: 0.4), as the
+    Flax scripts of Hugging Face print them. Or only this part names an evaluation: train acc: 0.5,
+    loss: 2.31 and eval acc: 0.4, loss: 2.4.
+    """
+    alike = {STEP} | {name for name in part.names if is_a_loss(name)}
+    rates = {name for name in usual.names if _goes_with_a_loss(name)}
+    by_epoch = {STEP, EPOCH.decode()} <= {*usual.names} & {*part.names}
+    evaluates = any(map(is_evaluation, part.names)) and not any(map(is_evaluation, usual.names))
+    if STEP not in part.names or not rates.isdisjoint(part.names):
+        return part
+    if not ((rates or evaluates) and alike <= {*usual.names}):
+        return part
+    # The batches of an epoch, whose summary has the rate, or the summary of batches.
+    is_batch = not _BATCH_COUNTERS.isdisjoint({*part.names} - {*usual.names})
+    if is_batch or assign(part.names).has("lr"):
+        return part
+    usual_steps, steps = (_counts(lines, by_epoch) for lines in (usual, part))
+    # A block may begin between the two lines of a step. A single line may lack its rate as well.
+    if len({*steps} - {*usual_steps}) > min(1, len({*steps}) - 1):
+        return part
+    # Another rank prints the same losses, and its last line may break off.
+    losses = [name for name in part.names if is_a_loss(name)]
+    if losses and {*_cells(part, [STEP, *losses])} <= {*_cells(usual, [STEP, *losses])}:
+        return replace(part, supplementary=True)
+    names = (
+        name if name == STEP or trains(name) or is_evaluation(name) else f"{VALIDATED}{name}"
+        for name in part.names
+    )
+    return replace(part, names=tuple(names))
+
+
+def _counts(part: TextPart, by_epoch: bool) -> list[tuple[object, ...]]:
+    """Return the step of each line of a part, with its epoch if steps restart in each epoch."""
+    return _cells(part, [EPOCH.decode(), STEP] if by_epoch else [STEP])
+
+
+def _cells(part: TextPart, names: Sequence[str]) -> list[tuple[object, ...]]:
+    """Return the values with these names on each line of a part."""
+    return [*zip(*(part.cells[part.names.index(name)] for name in names), strict=True)]
+
+
+@lru_cache(maxsize=1 << 10)
+def _is_evaluated(name: str) -> bool:
+    """Return True if a name is the name of a score of an evaluation, such as val_mAP."""
+    return is_evaluation(name) and score_direction(name) is not None
+
+
+@lru_cache(maxsize=1 << 10)
+def _goes_with_a_loss(name: str) -> bool:
+    """Return True if a name is the name of a rate, a norm, a scale or a reward."""
+    roles = assign([name])
+    return roles.has("lr", "tokens_per_second") or can_judge_without_loss(roles.columns)

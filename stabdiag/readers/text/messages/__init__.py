@@ -1,0 +1,1 @@
+"""What programs say on lines without scalars: reports of failures, warnings, ends of jobs."""

@@ -1,0 +1,400 @@
+"""Lines of a program that report a non-finite loss, gradient or other value.
+
+``FloatingPointError: Loss is NaN at step 400, stopping``, ``RuntimeError: Function
+'LogSoftmaxBackward0' returned nan values in its 0th output.``, ``WARNING: Current loss value is
+nan``. The wording differs from program to program. A line counts if it names a value that is not
+finite, and is an exception or names a loss, a gradient, a weight or the training as well.
+Source code, comments, settings, conditions and metrics of an evaluation do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Final
+
+from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.grammar import StatusLine, TextPart, make_parts
+from stabdiag.readers.text.lines.line_forms import SAME_DIGITS, outline, words_in
+from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
+
+# The columns of what is reported; ``log.py`` gives them the name of the log's own loss.
+REPORTED_LOSS: Final = "reported loss"
+REPORTED_OVERFLOW: Final = "reported overflow"
+
+
+class Failure(Enum):
+    """What a line reports."""
+
+    LOSS = auto()
+    GRADIENT = auto()
+    SKIPPED_STEP = auto()
+    MINIMUM_SCALE = auto()
+
+
+_FAILURE_CELLS: Final = {
+    Failure.LOSS: {REPORTED_LOSS: b"nan"},
+    Failure.GRADIENT: {"grad_norm": b"inf"},
+    Failure.SKIPPED_STEP: {"grad_norm": b"inf", "skipped_step": b"1"},
+    Failure.MINIMUM_SCALE: {REPORTED_OVERFLOW: b"nan"},
+}
+
+# A text that each such line contains at least one of; a search for a fixed text is fast. The first
+# are those of exceptions.
+_EXCEPTION_ANCHORS: Final = (b"rror", b"xception", b"terminate called", b"Check failed")
+_FAILURE_ANCHORS: Final = (
+    *(
+        *_EXCEPTION_ANCHORS,
+        b"ERROR",
+        b"WARN",
+        b"Warn",
+        b"warn",
+        b"FATAL",
+        b"RITICAL",
+        b"bort",
+        b"ABORT",
+        b"iverg",
+        b"ssertion",
+    ),
+    *(
+        b"NaN",
+        *(b"is nan", b"is Nan"),
+        *(b"was nan", b"come nan", b"came nan", b"comes nan"),
+        *(b"is inf", b"was inf", b"are inf", b"are nan"),
+        b"nan loss",
+        b"or nan",
+        b"inite",
+        b"infinity",
+        b"Infinity",
+        b"to inf",
+        b"to nan",
+        b"not a number",
+        b"no longer a number",
+        b"oss nan",
+        b"oss inf",
+        b"verflow detected",
+        b"verflow occurred",
+        b"verflow found",
+        b"verflow encountered",
+        *(b"verflow.", b"verflow,", b"verflow;", b"verflowed", b"nderflow"),
+    ),
+    *(
+        b":  nan",
+        b": nan",
+        b"=nan",
+        b"= nan",
+        b"(nan",
+        b": inf",
+        b": -inf",
+        b"=inf",
+        b"= inf",
+        b"(inf",
+    ),
+    *(b"(-inf", b"+Inf", b"+inf", b"-Inf"),
+    *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf"),
+    *(b"nan detected", b"nan found", b"nan in ", b"nan encountered", b"nan value"),
+    *(b"nvalid loss", b"inimum loss scale", b"at minimum", b"inimum value", b"oss scale"),
+    *(b"grad_scale is too small", b"caler"),
+    # "becomes", "appears": loss为nan, loss 出现 nan.
+    *("가 nan".encode(), "이 nan".encode(), "가 NaN".encode(), "이 NaN".encode()),
+    *("为nan".encode(), "为 nan".encode(), "现nan".encode(), "现 nan".encode()),
+)
+
+_MAX_FAILURE_LINE: Final = 1000
+
+# Most patterns are for lines in lower case: to ignore the case takes several times as long.
+
+# A value that is not finite, as a word of a sentence.
+_NOT_FINITE: Final = (
+    rb"(?<![\w./-])[-+]?(?:"
+    rb"(?:nan/inf|inf/nan)s?(?! (?:check|guard|detect(?:ion|or)|filter|monitor))"
+    rb"|nans?|infs?|infinit(?:y|e)|non[- ]?finite|not (?:a )?finite|isn't finite"
+    rb"|no longer finite|diverged|(?:not|no longer) a number)"
+    + rb"(?![\w/(-]|\.\w| (?:-{1,3}>|={1,3}>|~>|to|"
+    + "→|⟶|➜".encode()
+    + rb") [-+]?\d)"
+)
+_NAMES_IT: Final = lazy_pattern(_NOT_FINITE)
+# What some exceptions say of parameters that are NaN, without the word.
+_IMPLIES_IT: Final = lazy_pattern(
+    rb"expects all elements of std >= 0|to satisfy the constraint [^\n]{0,200}found invalid values"
+    rb"|nvalid loss, terminating"
+    rb"|ssert\w{0,10}\b[^\n]{0,60}\bfailed\b[^\n]{0,60}\.is_?(?:finite|nan)\b"
+    rb"|ssertion [`'!][^\n]{0,60}\bis_?(?:finite|nan)\([^\n]{0,60} failed"
+    rb"|heck failed: [^\n]{0,60}\bis_?(?:finite|nan)\b|[Cc]heck_?[Nn]umerics[^\n]{0,200}NaN"
+    rb"|N[Aa][Nn] in summary histogram"
+)
+# A line that says nothing else: NaN detected!
+_IS_ALONE: Final = lazy_pattern(
+    rb"[\W_]{0,20}(?:(?:error|fatal|warning)[\W_]{1,4})?(?:nans?|infs?|nan/inf|nan or inf)"
+    rb"(?: values?)? (?:(?:was|were|has been) )?(?:detected|found|encountered|occurred)[\W_]{0,20}"
+)
+_MINIMUM: Final = lazy_pattern(
+    rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
+    rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at"
+    rb"|(?:fell|dropped) to) (?:(?:the|its|a) )?"
+    rb"(?:minimum|floor|lower (?:bound|limit)|zero|0(?![.\d]))"
+    rb"|loss.scale (?:is )?at (?:the )?floor|grad_scale is too small"
+    rb"|loss.scale (?:dropped|fell|is) below [^\n]{0,40}(?:giving up|abort|stop|exit|terminat)",
+)
+
+# A part of each of these three patterns, in lower case: a quick test of a whole text. Words that
+# share a part are searched for only if a text has this part.
+_FAILURE_WORDS: Final = (
+    *(b"nan", b"finit", b"diverged", b"not a number", b"no longer a number"),
+    *(b"expects all elements", b"heck failed: std::is"),
+)
+_FAILURE_WORDS_BY_PART: Final = {
+    b"invalid": (b"found invalid values", b"invalid loss"),
+    b"overflow": (b"stopping", b"aborting", b"terminating", b"exiting", b"halting"),
+    b"scale": (
+        *(b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
+        *(
+            b"reached",
+            b"hit ",
+            b"is at",
+            b"fell to",
+            b"dropped to",
+            b"at floor",
+            b"at the floor",
+            b"too small",
+            b" below ",
+        ),
+    ),
+}
+_INFINITE: Final = lazy_pattern(rb"infs?(?![\w/(-])")
+
+# RuntimeError: …, torch.cuda.OutOfMemoryError: …, [rank3]: ValueError: …; and of C++ programs.
+_EXCEPTION_NAME: Final = lazy_pattern(
+    rb"(?<![\w\"'])(?:[A-Za-z_]\w{0,60}\.){0,8}_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |\()"
+    rb"|terminate called after throwing|Check failed: "
+)
+# A part of each alternative.
+_EXCEPTION_PARTS: Final = (b"Error", b"Exception", b"terminate called", b"Check failed")
+_SUBJECT: Final = lazy_pattern(
+    rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
+    rb"|parameters?|activations?|logits|model|training|train|optimization|objective"
+    rb"|cost(?= (?:is|was|became|went|turned)))(?![a-z])"
+    + "|损失|梯度|損失|勾配|p(?:e|é)rdida|perdas?|perte|verlust|потер".encode(),
+)
+# Without a name of what is not finite, the program says that it ends.
+_ENDING: Final = lazy_pattern(
+    rb"(?<![a-z])(?<!early )(?<!early-)(?:abort|terminat|halt|stopp|exit|quit|bail|crash)"
+    rb"(?:ing|ed)(?![a-z])"
+)
+_OVERFLOW_REPORT: Final = lazy_pattern(
+    rb"(?:grad|loss|backward|fp16|numerical|floating)[^\n]{0,60}\boverflow(?:ed)?\b"
+    rb"|\boverflow(?:ed)?\b[^\n]{0,60}(?:grad|loss|backward|fp16|numerical|floating)"
+)
+_OCCURRED: Final = lazy_pattern(
+    rb"\b(?:detected|found|occurred|encountered|overflowed)\b|!|overflow[.,;]"
+)
+_GRADIENT_NAME: Final = lazy_pattern(rb"(?<![a-z])(?:grad|gnorm|global.norm)")
+_LOSS_NAME: Final = lazy_pattern(rb"(?<![a-z])loss(?!.?scal)")
+_SKIPS: Final = lazy_pattern(rb"skip|ignor")
+_FATAL_WORDS: Final = lazy_pattern(
+    rb"(?<![a-z])(?:error|exception|unexpected result|fail(?:ed|ure)?|fatal|critical|abort|exit"
+    rb"|stop|terminat|giv(?:e|ing) up|diverg|halt|quit|bail|crash|shut(?:ting)? ?down"
+    rb"|(?:cannot|can't|unable to) (?:continue|go on))",
+)
+
+# The name of a bound, not of what was measured: best_loss = inf.
+_BOUND: Final = lazy_pattern(
+    rb"(?<![a-z])(?:best|min|max|minimum|maximum|lowest|highest|prev|previous|init|initial|threshold"
+    rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20} ?[:=] ?[-+]?inf"
+)
+
+# A count of such values, which is 0.
+_NONE_COUNTED: Final = lazy_pattern(
+    rb"(?:nans?|infs?|infinite|non-?finite)[\w /-]{0,30} ?[:=] ?0\s{0,9}$"
+)
+
+# Source code, comments and settings.
+_SOURCE_CODE: Final = lazy_pattern(
+    rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import "
+    rb"|from \w|print\b|logg(?:er|ing)\.|warnings?\.|self\.)"
+    # Logs are indented in Markdown as well.
+    rb"|^ {4}(?!\s{0,80}[\w .!-]{1,40}\b(?:detected|found|encountered)\b[\w .!-]{0,60}$)"
+    rb"|raise \w|(?:torch|np|numpy|math|jnp|tf)\.\w{0,20}is_?(?:nan|inf|finite)"
+    rb"|[=:] ?(?:True|False|true|false|yes|no)\b|(?:^|\s)--\w|\b(?:en|dis)abled\b"
+)
+# Conditions, plans and denials shortly before a value: nothing happened.
+_CONDITION_WORDS: Final = lazy_pattern(
+    rb"\b(?:if|when|whenever|whether|unless|in case|once|avoid|prevent|checks?(?! failed)|checked"
+    rb"|checking|may|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b"
+    rb"[^.;\n]{0,60}\Z",
+)
+_MAX_CONDITION: Final = 80
+_EVALUATION_METRIC: Final = lazy_pattern(
+    rb"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|metrics?|map|ap|f1|accuracy|auc"
+    rb"|score|psnr|fid|bleu)(?![a-z])",
+)
+_TRAINING_PREFIX: Final = lazy_pattern(rb"(?<![a-z])train")
+# A record with a finite loss, and another value that is not finite.
+_FINITE_LOSS: Final = lazy_pattern(
+    rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[-+]?\d{1,9}\.\d"
+)
+
+_DIGIT_RUN: Final = lazy_pattern(rb"\d+")
+
+
+def _has_failure_word(data: bytes) -> bool:
+    """Return True if a text contains a word that each failure has; cheap."""
+    lowered = data.lower()
+    if any(word in lowered for word in _FAILURE_WORDS):
+        return True
+    parts = (words for part, words in _FAILURE_WORDS_BY_PART.items() if part in lowered)
+    if any(word in lowered for words in parts for word in words):
+        return True
+    return _INFINITE.search(lowered) is not None
+
+
+def may_report(data: bytes) -> bool:
+    """Return True if a text may report a failure; cheap."""
+    return _has_failure_word(data) and any(anchor in data for anchor in _FAILURE_ANCHORS)
+
+
+def is_exception(line: bytes) -> bool:
+    """Return True if a line is the message of an exception."""
+    # The search takes far longer than these on a line of many words.
+    if not any(part in line for part in _EXCEPTION_PARTS):
+        return False
+    return _EXCEPTION_NAME.search(line) is not None
+
+
+def classify_failure(line: bytes) -> Failure | None:
+    """Return the failure that a line reports, or None if all its values are finite."""
+    return _failure_of_form(line.translate(SAME_DIGITS))
+
+
+# A log repeats its lines with other numbers.
+@lru_cache(maxsize=4096)
+def _failure_of_form(line: bytes) -> Failure | None:
+    if not _has_failure_word(line):
+        return None
+    text = line.lower()
+    is_minimum = _MINIMUM.search(text) is not None
+    is_implied = _IMPLIES_IT.search(line) is not None
+    patterns = (_ENDING, _OVERFLOW_REPORT, _OCCURRED)
+    is_overflow = b"overflow" in text and all(pattern.search(text) for pattern in patterns)
+    if not (is_minimum or is_implied or is_overflow or _NAMES_IT.search(text)):
+        return None
+    if _SOURCE_CODE.search(line) or _FINITE_LOSS.search(line) or _BOUND.search(text):
+        return None
+    if _NONE_COUNTED.search(text):
+        return None
+    if is_minimum:
+        return Failure.MINIMUM_SCALE
+    if is_implied or (is_overflow and not _SKIPS.search(text)):
+        return Failure.LOSS
+    raised = is_exception(line)
+    if not raised:
+        is_about_training = (
+            _SUBJECT.search(text) or _ENDING.search(text) or _IS_ALONE.fullmatch(text)
+        )
+        if not is_about_training or _is_condition(text):
+            return None
+        if _EVALUATION_METRIC.search(text) and not _TRAINING_PREFIX.search(text):
+            return None
+    if _GRADIENT_NAME.search(text) and not _LOSS_NAME.search(text):
+        if _SKIPS.search(text):
+            return Failure.SKIPPED_STEP
+        return Failure.LOSS if raised or _FATAL_WORDS.search(text) else Failure.GRADIENT
+    return Failure.LOSS
+
+
+def states_failure(line: bytes) -> bool:
+    """Return True if a line of text has a value that is not finite, except of an evaluation."""
+    text = line.lower()
+    if _NAMES_IT.search(text) is None or _is_condition(text):
+        return False
+    return not (_SOURCE_CODE.search(line) or _EVALUATION_METRIC.search(text))
+
+
+def _is_condition(text: bytes) -> bool:
+    """Return True if words before a value that is not finite say that it did not occur."""
+    starts = (match.start() for match in _NAMES_IT.finditer(text))
+    return any(_CONDITION_WORDS.search(text, max(at - _MAX_CONDITION, 0), at) for at in starts)
+
+
+@frozen
+class Failures(StatusLine):
+    """All lines that report a value that is not finite, except lines of ``ignored`` patterns.
+
+    Each belongs to the step after the last record. Several ranks or loggers may report the same
+    failure: only the last of adjacent lines that differ only in numbers counts, and the last of
+    equal exceptions.
+    """
+
+    ignored: Sequence[re.Pattern[bytes]] = ()
+
+    def search(self, data: bytes) -> bool:
+        """Return True if the data has a line of this kind."""
+        return next(self._failures(data, _FAILURE_ANCHORS), None) is not None
+
+    def find(self, data: bytes) -> list[TextPart]:
+        """Return all lines of this kind."""
+        return self.find_with_anchors(data, _FAILURE_ANCHORS)
+
+    def find_exceptions(self, data: bytes) -> list[TextPart]:
+        """Return the lines of this kind that name an error, as most exceptions do."""
+        return self.find_with_anchors(data, _EXCEPTION_ANCHORS[:1])
+
+    def find_with_anchors(self, data: bytes, anchors: Sequence[bytes]) -> list[TextPart]:
+        """Return the lines of this kind that contain one of some texts."""
+        last: dict[bytes, int] = {}
+        failures: list[tuple[int, bytes, Failure]] = []
+        for begin, line, failure in self._failures(data, anchors):
+            text = _DIGIT_RUN.sub(b"", line)
+            before = last.get(text)
+            repeats = before is not None and (
+                is_exception(line) or _is_adjacent(data, failures[before], begin)
+            )
+            if before is not None and repeats:
+                failures[before] = (begin, line, failure)
+            else:
+                last[text] = len(failures)
+                failures.append((begin, line, failure))
+        failures.sort(key=lambda failure: failure[0])
+        return make_parts(
+            (begin + min(LONGEST_LABEL, len(line) - 1), _FAILURE_CELLS[failure])
+            for begin, line, failure in failures
+        )
+
+    def _failures(
+        self, data: bytes, anchors: Sequence[bytes]
+    ) -> Iterator[tuple[int, bytes, Failure]]:
+        """Yield the position, the line and the failure of each line, in order."""
+        present = words_in(data, anchors)
+        if not present or not _has_failure_word(outline(data)):
+            return
+        places = sorted(
+            {
+                data.rfind(b"\n", 0, match) + 1
+                for anchor in present
+                for match in _places(data, anchor)
+            }
+        )
+        for begin in places:
+            end = data.find(b"\n", begin, begin + _MAX_FAILURE_LINE)
+            line = data[begin : end if end >= 0 else begin + _MAX_FAILURE_LINE]
+            failure = classify_failure(line)
+            if failure is not None and not any(pattern.search(line) for pattern in self.ignored):
+                yield begin, line, failure
+
+
+def _places(data: bytes, text: bytes) -> Iterator[int]:
+    """Yield one position of the text in each line that contains it."""
+    place = data.find(text)
+    while place >= 0:
+        yield place
+        end = data.find(b"\n", place)
+        place = data.find(text, end) if end >= 0 else -1
+
+
+def _is_adjacent(data: bytes, before: tuple[int, bytes, Failure], begin: int) -> bool:
+    """Return True if no other line is between two lines."""
+    return not data[before[0] + len(before[1]) : begin].strip()

@@ -1,0 +1,60 @@
+"""Tell the bars that Keras draws for a test from those of its epochs."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization
+
+# Epoch 3/10, or a bar: 40/313 [===>....] - ETA: 2s - loss: 0.41, 313/313 ━━━━ 1s - loss: 0.39
+_EPOCH_OF_BARS: Final = rb"Epoch \d{1,6}/\d{1,6}\b"
+_DRAWN_BAR: Final = rb"(?:-|\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80})[^\n]{1,80}?[ -]loss: "
+_BAR_WITH_LOSS: Final = rb" {0,8}(\d{1,9})/(\d{1,9}) %b(%b)[^\n]{0,400}" % (
+    _DRAWN_BAR,
+    NUMBER_PATTERN,
+)
+
+# The bars that Keras draws for an evaluation after the last epoch: 313/313 - 1s - loss: 0.39 below
+# the bar of Epoch 10/10 looks like another state of it.
+_EPOCHS_AND_BARS: Final = lazy_pattern(rb"(?m)^(?:%b|%b)" % (_EPOCH_OF_BARS, _BAR_WITH_LOSS))
+_MAX_STATES: Final = 100_000
+# At most this many tests are marked: one of each model, in a log of several.
+_MAX_TESTS: Final = 20
+
+_FIRST_EPOCH: Final = b"poch 1/"
+
+
+def find_test_bars(data: bytes) -> tuple[Normalization, ...]:
+    """Return the replacements that mark the bars of tests, by their totals or as whole lines."""
+    if _FIRST_EPOCH not in data or b"loss: " not in data:
+        return ()
+    # Fitting, and testing a model, with the same number of batches differ in their place.
+    fitted: set[bytes] = set()
+    tested: dict[bytes, None] = {}
+    lines: dict[bytes, None] = {}
+    total = last_loss = b""
+    is_below = is_full = False
+    for match in islice(_EPOCHS_AND_BARS.finditer(data), _MAX_STATES):
+        position, bar_total, loss = match.groups()
+        if position is None:
+            is_below, is_full, total = True, False, b""
+        elif not is_below:
+            continue
+        elif not total:
+            total = bar_total
+            fitted.add(total)
+            is_full, last_loss = position == total, loss
+        elif bar_total != total:
+            tested |= {bar_total: None} if is_full else {}
+        elif is_full and position == total and loss != last_loss:
+            lines[match[0]] = None
+        else:
+            is_full |= position == total
+            last_loss = loss
+    totals = [total for total in tested if total not in fitted][:_MAX_TESTS]
+    patterns = [rb"(?=\d{1,9}/%b (?:-|\[|\xe2))" % total for total in totals]
+    patterns += [rb"(?=%b$)" % re.escape(line.lstrip()) for line in [*lines][:_MAX_TESTS]]
+    return tuple(Normalization((), rb"(?m)^ {0,8}%b" % pattern, b"Test: ") for pattern in patterns)

@@ -1,0 +1,184 @@
+"""Replace unusual forms of a loss and its name, which any program may print, by a usual one."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization
+
+# Counts between the name and the value: Loss [1, 100](epoch, minibatch): 2.31, loss (epoch 1, iter
+# 100): 2.31, Loss: [1, 100] 2.31, loss at [1/4, 100/600]: 2.31, and Train loss [100/600]: 2.31
+_NAMED_COUNT: Final = rb"(?:(?i:epoch|batch|minibatch|iter(?:ation)?|step)[ :=]{0,2})?\d{1,9}"
+_COUNTS: Final = rb" {0,3}%b(?:(?:/\d{1,9})?(?:, {0,6}|\]\[)%b(?:/\d{1,9})?|/\d{1,9})[\])]" % (
+    _NAMED_COUNT,
+    _NAMED_COUNT,
+)
+_SHORT_COUNT: Final = lazy_pattern(rb"\d{1,9}(?:/\d{1,9})?")
+
+
+def _with_counts_first(row: re.Match[bytes]) -> bytes:
+    """Return the name of a loss behind its counts: [1, 100] loss: , or [100/600] loss: ."""
+    counts = [match[0] for match in _SHORT_COUNT.finditer(row[3])]
+    joined = b"][" if all(b"/" in count for count in counts) else b", "
+    return b"[%b] %b%b: " % (joined.join(counts), row[1].lstrip(), row[2])
+
+
+# The counter is in the name of the loss: loss_epoch_3 = 2.31, epoch_3_val_loss: 2.31, Loss (300):
+# 2.31, loss[300]: 2.31, and loss of epoch3-batch-50: 2.31. Several on a line are parts of a loss.
+COUNTED_NAMES: Final = (
+    Normalization((b"oss_epoch_",), rb"\b(\w{0,40}[Ll]oss)_epoch_(\d{1,6})\b", rb"epoch \2 \1"),
+    Normalization(
+        (b"poch_", b"_loss"), rb"\b[Ee]poch_(\d{1,6})_((?:\w{1,20}_)?loss)\b", rb"epoch \1 \2"
+    ),
+    *(
+        Normalization(
+            (b"oss" + opening,),
+            rb"(?m)^([A-Za-z][A-Za-z_]{0,20}[ _])?([Ll]oss)%b(\d{1,9})%b"
+            rb"(?= ?[:=] ?%b)(?![^\n]{0,200}oss%b)"
+            % (re.escape(opening), re.escape(closing), NUMBER_PATTERN, re.escape(opening)),
+            rb"step \3 \1\2",
+        )
+        for opening, closing in ((b"[", b"]"), (b" (", b")"))
+    ),
+    *(
+        Normalization(
+            (b"oss" + before,),
+            rb"(?m)^([ \t>*-]{0,8}(?:[A-Za-z]\w{0,20}[ _])?)([Ll]oss|LOSS)%b(%b)"
+            rb"(?:\([a-z]{4,12}, ?[a-z]{4,12}\))?(?:[ \t]{1,4}|[ \t]{0,4}[:=][ \t]{0,4})"
+            rb"(?=%b(?:[\s,;|]|$))" % (re.escape(before), _COUNTS, NUMBER_PATTERN),
+            _with_counts_first,
+        )
+        for before in (b"[", b" [", b": [", b" at [", b" after [", b"(", b" (", b" at (")
+    ),
+    Normalization(
+        (b" loss of epoch", b"batch"),
+        rb" loss of epoch[ _-]?(\d{1,6})[ ,_-]{1,2}batch[ _-]?(\d{1,9}) ?[:=] ?(?=%b)"
+        % NUMBER_PATTERN,
+        rb" epoch \1 batch \2 loss: ",
+    ),
+    # The finetuning of GPT-2 counts steps and seconds: [310 | 1234.56] loss=0.91 avg=1.36
+    Normalization(
+        (b" | ", b"] loss"),
+        rb"(?m)^([ \t>]{0,8})\[ ?(\d{1,9}) \| \d{1,9}\.\d{1,4}s?\] (?=loss ?[=:])",
+        rb"\1step: \2, ",
+    ),
+)
+
+# The split or the mean follows the name, without a colon before the value: loss (train) 2.31
+# acc [val] 0.5
+_SPLIT_WORDS: Final = b"train|training|tr|val|valid|validation|test|dev|eval|avg|mean|ema|total"
+QUALIFIED_NAMES: Final = tuple(
+    Normalization(
+        (b"oss%b%b" % (blank, opening),),
+        rb"(?i)\b([a-z]\w{0,20}) ?%b(%b)%b {1,4}(?=%b[\s,;|])"
+        % (re.escape(opening), _SPLIT_WORDS, re.escape(closing), NUMBER_PATTERN),
+        rb"\2_\1: ",
+    )
+    for opening, closing in ((b"(", b")"), (b"[", b"]"))
+    for blank in (b"", b" ")
+)
+
+
+# Mean test loss of 8 batches: 0.326
+COUNTED_BATCHES: Final = (
+    Normalization(
+        (b"oss of ", b" batches: "),
+        rb"([Ll]oss) of \d{1,9} batches(?=: ?%b)" % NUMBER_PATTERN,
+        rb"\1",
+    ),
+)
+
+# A list of names and values: [('average_q', 5.1), ('average_loss', 0.5)]. ChainerRL prints it below
+# outdir:results step:2000 episode:11 R:24.41
+PAIRED_NAMES: Final = (
+    Normalization(
+        (b" episode:", b" R:"), rb"( episode:\d{1,9} )R:(?=%b)" % NUMBER_PATTERN, rb"\1reward:"
+    ),
+    Normalization((b" R:", b", ('n_updates', "), rb", \('n_updates', \d{1,12}\)", b""),
+    Normalization(
+        (b"[('", b"oss', "), rb"\('([A-Za-z]\w{0,40})', (%b)\)" % NUMBER_PATTERN, rb"\1: \2"
+    ),
+)
+
+# A program that prints without blanks: idx: 3loss: 2.31, epoch=3loss=2.31acc=0.5. A digit may also
+# end a name, as in head1loss, so the digits before the name have to be a value.
+_UNSPACED_VALUE: Final = (
+    rb"((?:^|[ \t:=#\[])%b)(?=(?:(?:train|val|test)_?)?(?:loss|acc|lr|avg|val)\w{0,12} ?[:=])"
+    % NUMBER_PATTERN
+)
+UNSPACED_PAIRS: Final = tuple(
+    Normalization((marker,), b"(?mi)" + _UNSPACED_VALUE, rb"\1 ")
+    for marker in (b"0loss", b"1loss", b"0Loss", b"1Loss")
+)
+
+# Other forms of a name and a value.
+OTHER_PAIRS: Final = (
+    # In epoch 3, the loss was 2.31. That it was NaN is a report of a failure.
+    Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d|nan, [a-z])", b"loss is "),
+    # In epoch 3 I get a loss of 2.31
+    Normalization(
+        (b"loss of ",), rb"\bloss of (?=-?\d{1,9}\.\d|(?:nan|NaN|inf)(?:[\s,;]|$))", b"loss: "
+    ),
+    # <epoch>3</epoch><loss>2.31</loss>
+    Normalization(
+        (b"oss>", b"</"),
+        rb"<([A-Za-z][\w-]{0,40})>[ \t]{0,4}(%b)[ \t]{0,4}</\1>" % NUMBER_PATTERN,
+        rb" \1: \2 ",
+    ),
+    # kl - 0.021 | lr_multiplier - 1.5 | loss - 4.81
+    Normalization((b" | ", b"loss - "), rb"(?<=\w) - (?=%b(?: \||\n|$))" % NUMBER_PATTERN, b": "),
+    # 10.5008 loss, 0.000016 LR, 8.83 GB used: tinygrad prints values before their names
+    *(
+        Normalization(
+            (b" loss, ", b" LR, "),
+            rb"(?<![\w.])(%b) %b, (?=%b ?[A-Za-z%%])" % (NUMBER_PATTERN, name, NUMBER_PATTERN),
+            name + rb": \1, ",
+        )
+        for name in (b"loss", b"LR")
+    ),
+    # step 10, loss_train, 0.896: a comma between the name and the value
+    *(
+        Normalization(
+            (name + b", ",),
+            # 2.31 avg loss, 0.001 rate: the name of a value may be behind it.
+            rb"%b, (?<=\b%b, )(?=[-+]?(?:\d{1,9}\.\d|nan|inf))(?!\S{1,30} [A-Za-z])" % (name, name),
+            name + b": ",
+        )
+        for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
+    ),
+    # step_78540: loss_-4.0656, as a format string names its values
+    Normalization(
+        (b"step_", b"loss_"), rb"step_(?<=\bstep_)(\d{1,12})(?=:?[\t ,|]|:?\n)", rb"step: \1"
+    ),
+    # And epoch_3: train_loss_2.31_val_loss_2.40
+    Normalization(
+        (b"loss_",),
+        rb"_(?=[-+\dnNi])(?:(?<=oss_)|(?<=OSS_)|(?<=[aA]cc_)|(?<=ccuracy_))"
+        rb"([-+]?(?:\d{1,12}\.\d{1,12}|[nN]a[nN]|inf))(?:_(?=[A-Za-z])|(?![\w.]))",
+        rb": \1 ",
+    ),
+    # Epoch 3......loss 2.31......val 2.40, loss.......2.31
+    *(
+        Normalization(
+            (b"....", b"oss"),
+            rb"\.\.\.\.(?<=%b\.\.\.\.)\.{0,76} ?(?=%b)" % (before, behind),
+            replacement,
+        )
+        for before, behind, replacement in (
+            (rb"\d", b"[A-Za-z]", b"  "),
+            (b"nan", b"[A-Za-z]", b"  "),
+            (b"[A-Za-z]", rb"[-+\d]|nan", b": "),
+        )
+    ),
+    # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
+    Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
+    Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dniNI])", b"loss_"),
+    # total 2.87 = seg 1.89 + det 0.93 + 0.1*reg 0.48, a total and its terms
+    Normalization(
+        (b"otal ", b" = ", b" + "),
+        rb"\b([Tt]otal) (?=%b = [^\n]{1,200} \+ )" % NUMBER_PATTERN,
+        rb"\1_loss: ",
+    ),
+)

@@ -1,0 +1,328 @@
+"""Rewrite odd notations of names and values as usual ones, if the head of a log has them.
+
+They are decimal commas, counters and values glued to their words, tuples that ``print`` writes in
+Python 2, values between signs after their names, names with the calls of a tensor, dicts of losses,
+and losses in brackets after a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain, islice, pairwise
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.readers.text.lines.grammar import Normalization
+
+# Notations are searched for in this many bytes at the head.
+_NOTATION_BYTES: Final = 1 << 16
+
+
+def find_notations(data: bytes) -> Iterator[Normalization]:
+    """Yield the replacements for the notations of a log, without its decimal commas."""
+    head = data[:_NOTATION_BYTES]
+    return chain(
+        _glued_counters(data, head),
+        _glued_values(head),
+        _printed_tuples(head),
+        _enclosed_values(head),
+        _called_tensors(head),
+        _dicts_of_losses(head),
+        _bars_in_brackets(head),
+        _timed_losses(head),
+        _losses_of_splits(head),
+        _episodes(head),
+    )
+
+
+# The losses of two splits: tloss: 2.31 vloss: 2.40. A v_loss alone may be that of a value.
+_SHORT_SPLITS: Final = tuple(
+    Normalization((), rb"(?<![\w./-])%b_?[Ll]oss(?=[\"']?[ :=])" % letter, name)
+    for letter, name in ((b"[Tt]", b"train_loss"), (b"[Vv]", b"val_loss"))
+)
+
+
+def _losses_of_splits(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements for short names of the losses of two splits."""
+    if b"oss" in head and all(_is_frequent(row.pattern, head) for row in _SHORT_SPLITS):
+        yield from _SHORT_SPLITS
+
+
+# Ep 12 next to a reward counts episodes, not epochs.
+_EP: Final = rb"(?m)(?<![\w./-])[Ee][Pp]\.?(?=[ :#=]{1,3}\d{1,9}[^\n]{0,300}%b)"
+_REWARD: Final = rb"(?:[Rr]eward|[Rr]eturn|[Ss]core|_[rR])[\w]{0,12}[ :=]{1,3}-?\d"
+
+
+def _episodes(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names the episodes of a log with rewards."""
+    if (
+        b"poch" not in head
+        and (b"Ep" in head or b"ep" in head)
+        and _is_frequent(_EP % _REWARD, head)
+    ):
+        yield Normalization((), _EP % _REWARD, b"episode")
+
+
+# Decimal commas, as programs print them in most of Europe: loss: 0,482 and 2,31, not a time,
+# 10:12:36,388. Groups of thousands have three digits, and none begins with 0.
+_MIN_FRACTIONS: Final = 3
+
+# The end of a number: a comma after it separates two values.
+_END: Final = rb"(?=[\s;|)\]}%]|,(?:\s|$)|$)"
+_COMMA_FRACTION: Final = lazy_pattern(
+    rb"(?<![\w.,])(?<!\d:)[-+]?(?:0,\d{3}|\d{1,9},(?:\d{2}|\d{4,20}))" + _END
+)
+_DECIMAL_POINT: Final = lazy_pattern(rb"(?<![\w.,:])[-+]?\d{1,9}\.\d{2,20}(?![\w.])")
+
+_DECIMAL_POINTS: Final = Normalization(
+    (b",",),
+    rb"(?<![\w.,])(?<!\d:)([-+]?\d{1,9}),(?=\d{1,20}(?:[eE][-+]?\d{1,3})?" + _END + rb")",
+    rb"\1.",
+)
+
+
+def find_decimal_commas(data: bytes) -> tuple[Normalization, ...]:
+    """Return the replacement of decimal commas if a log has several, and no decimal point."""
+    head = data[:_NOTATION_BYTES]
+    # Most logs have a point soon, and the other search is slower.
+    if _DECIMAL_POINT.search(head) is not None:
+        return ()
+    fractions = [*islice(_COMMA_FRACTION.finditer(head), _MIN_FRACTIONS)]
+    return (_DECIMAL_POINTS,) if len(fractions) == _MIN_FRACTIONS else ()
+
+
+_MIN_COUNTS: Final = 3
+
+# The first epoch may be longer than the head. Parts of this size are then searched, this many.
+_PART_BYTES: Final = 1 << 12
+_GLUED_PARTS: Final = 16
+
+# Counters without a blank after their word: epoch1 loss=2.31, E001 loss 2.31, ep1_loss: 2.31. The
+# words of each counter are at the start of a line that names a loss.
+_GLUED_WORDS: Final = (
+    (rb"epoch|ep|e", rb"\1epoch \2 "),
+    (rb"step|iter(?:ation)?|it|batch|round", rb"\1step \2 "),
+)
+_AT_START: Final = rb"(?mi)^([ \t\[(]{0,4})(?:%b)_?(\d{1,9})(?=[ \t_:,;\])|-][^\n]{0,200}oss)"
+
+
+def _glued_counters(data: bytes, head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements that separate a rising counter from its word."""
+    if b"oss" not in head:
+        return
+    for words, replacement in _GLUED_WORDS:
+        pattern = _AT_START % words
+        counts = [int(match[2]) for match in re.finditer(pattern, head)]
+        if counts and len({*counts}) < _MIN_COUNTS and len(data) > len(head):
+            counts += _counts_of_parts(data, pattern)
+        if len({*counts}) >= _MIN_COUNTS and all(a <= b for a, b in pairwise(counts)):
+            yield Normalization((), pattern, replacement)
+
+
+def _counts_of_parts(data: bytes, pattern: bytes) -> list[int]:
+    """Return the counts in parts of a long log, from below its head to its end."""
+    stride = max((len(data) - _NOTATION_BYTES) // _GLUED_PARTS, 1)
+    begins = range(_NOTATION_BYTES, len(data), stride)
+    parts = (data[data.find(b"\n", at) + 1 : at + _PART_BYTES] for at in begins)
+    return [int(match[2]) for part in parts for match in re.finditer(pattern, part)]
+
+
+_MIN_GLUED_VALUES: Final = 2
+
+# Values without a blank after their names: mean_loss0.130139, val acc0.712. A digit may also end a
+# name, as in loss1, so the value is a fraction. A file has a dash or a point next to it.
+_GLUED_VALUE: Final = (
+    rb"(?i)(?<![\w./-])((?:[a-z]{1,12}[_ ]){0,3}"
+    rb"(?:loss|acc|accuracy|auc|reward|mse|mae|rmse|ppl|lr))(?=\d{1,9}\.\d{2,20}(?![\w.:=/-]))"
+)
+
+
+def _glued_values(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that separates values from their names."""
+    if len([*islice(re.finditer(_GLUED_VALUE, head), _MIN_GLUED_VALUES)]) == _MIN_GLUED_VALUES:
+        yield Normalization((), _GLUED_VALUE, rb"\1: ")
+
+
+_MIN_TUPLES: Final = 2
+
+# A tuple of Python 2: ('Epoch', 3, 'loss', 2.31)
+_STRING: Final = rb"u?(?:'[^'\n]{0,100}'|\"[^\"\n]{0,100}\")"
+# A number, or a call: tensor(2.31, device='cuda:0')
+_TUPLE_VALUE: Final = rb"(?: ?\w{0,20}\([^()\n]{0,60}\)|[^'\",(\n]{1,60})"
+
+# The last line of a log may be cut. Only one of the cells can match, so that a search is linear.
+_TUPLE: Final = rb"(?m)^\((%b(?:,(?: ?%b|%b)){1,40})\)?$" % (_STRING, _STRING, _TUPLE_VALUE)
+
+_TUPLE_CELL: Final = lazy_pattern(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|(%b)" % _TUPLE_VALUE)
+_DECORATION: Final = lazy_pattern(rb"\\[nrt]|%[dfs]|#")
+
+
+def _printed_tuples(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that writes the cells of tuples with blanks between them."""
+    if b"\n(" in head and len(re.findall(_TUPLE, head)) >= _MIN_TUPLES:
+        yield Normalization((), _TUPLE, _as_words)
+
+
+def _as_words(line: re.Match[bytes]) -> bytes:
+    texts = (_DECORATION.sub(b" ", b"".join(cell)).strip() for cell in _TUPLE_CELL.findall(line[1]))
+    return b" ".join(text for text in texts if text)
+
+
+_MIN_ENCLOSED: Final = 2
+_PAIRS_EXAMINED: Final = 40
+
+_SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|\.\d{1,30}|[nN]a[nN]|NAN|[iI]nf)"
+# Any other word in place of a value: None, N/A, ***.
+_BARE_WORD: Final = rb"[^\s,()\[\]{}<>'\"]{1,20}"
+_VALUE_NAME: Final = rb"[A-Za-z_][\w/.@ -]{0,60}"
+
+# ('loss', 2.31), ["loss", 2.31], also among others in a list; a cell of a longer tuple is none.
+_QUOTED_PAIR: Final = (
+    rb"(?<!\w)[(\[][(\[]?u?(?:'(%b)'|\"(%b)\"), {0,2}(%b|'\w{1,12}'|\"\w{1,12}\")"
+    rb"(?: ?[)\]]){1,2},?" % (_VALUE_NAME, _VALUE_NAME, _BARE_WORD)
+)
+_LOSS_PAIR: Final = rb"oss\w{0,20}['\"], {0,2}%b ?[)\]]" % _SCALAR
+_PAIR_WITH_NUMBER: Final = rb"[(\[]u?['\"](%b)['\"], {0,2}%b ?[)\]]" % (_VALUE_NAME, _SCALAR)
+
+# loss -> 2.31, loss => 2.31, loss → 2.31; from 2.5 -> 2.31 has no name before it.
+_ARROW: Final = rb"([A-Za-z][)\]]?) ?(?:[-=]>|\xe2\x86\x92) ?(?=[\"']?%b)" % _BARE_WORD
+_LOSS_ARROW: Final = rb"oss\w{0,20} ?(?:[-=]>|\xe2\x86\x92) ?%b(?![\w.])" % _SCALAR
+
+# Epoch(3), loss(2.31), step {3}, loss=<2.31>, Loss[2.31]: 2.30 (2.31) is a mean, loss(x) a call,
+# and loss[3] an item.
+_VALUE_NAMES: Final = (
+    rb"(?i:epochs?|steps?|iter(?:ation)?s?|batch|round|[\w/]{0,30}loss(?:es)?|lr|acc|accuracy)"
+)
+_BRACKETS: Final = (
+    rb"(?<![\w.'\"])(%b)(?: ?= ?| )?(?:\((%b)\)|\{(%b)\}|<(%b)>|\[(%b)\])(?![\w(:])"
+    % (
+        _VALUE_NAMES,
+        _BARE_WORD,
+        _BARE_WORD,
+        _BARE_WORD,
+        _BARE_WORD,
+    )
+)
+_LOSS_IN_BRACKETS: Final = (
+    rb"oss(?:es)?(?: ?= ?| )?(?:\(%b\)|\{%b\}|<%b>|\[(?=[^\]\n]{0,30}\.)%b\](?!:))(?!\w)"
+    % ((_SCALAR,) * 4)
+)
+_COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1,12}\)"
+
+
+def _enclosed_values(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements that write a name, a colon and the value."""
+    is_paired = b"', " in head or b'", ' in head
+    if is_paired and (_is_frequent(_LOSS_PAIR, head) or _has_score_pairs(head)):
+        yield Normalization((), _QUOTED_PAIR, _as_named_value)
+    if (b">" in head or b"\xe2\x86\x92" in head) and _is_frequent(_LOSS_ARROW, head):
+        yield Normalization((), _ARROW, rb"\1: ")
+    is_enclosed = any(sign in head for sign in (b"(", b"{", b"<", b"oss["))
+    if is_enclosed and any(
+        _is_frequent(pattern, head) for pattern in (_LOSS_IN_BRACKETS, _COUNTER_IN_BRACKETS)
+    ):
+        yield Normalization((), _BRACKETS, _as_named_value)
+
+
+def _has_score_pairs(head: bytes) -> bool:
+    """Return True if several of the first pairs of a name and a value are scores."""
+    names = (
+        pair[1].decode() for pair in islice(re.finditer(_PAIR_WITH_NUMBER, head), _PAIRS_EXAMINED)
+    )
+    return sum(score_direction(name) is not None for name in names) >= _MIN_ENCLOSED
+
+
+# loss.item()=2.31, as f"{loss.item()=}" prints it, and loss.detach().cpu().numpy(): 2.31
+_CALLS: Final = (
+    rb"(?<=\w)(?:\.(?:item|data|detach|mean|sum|cpu|numpy|tolist)(?:\(\))?){0,3}\.\w{1,12}\(\)"
+    rb"(?=(?: ?[:=]| ) ?(?:[\w(.]{1,12}\()?%b(?![\w.]))" % _SCALAR
+)
+
+
+def _called_tensors(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that leaves the calls of a tensor out of its name."""
+    if b"()" in head and _is_frequent(rb"(?i)oss\w{0,20}" + _CALLS, head):
+        yield Normalization((), _CALLS, b"")
+
+
+def _is_frequent(pattern: bytes, head: bytes) -> bool:
+    matches = re.finditer(pattern, head)
+    return sum(1 for _ in zip(matches, range(_MIN_ENCLOSED), strict=False)) == _MIN_ENCLOSED
+
+
+def _as_named_value(match: re.Match[bytes]) -> bytes:
+    name, value = (text for text in match.groups() if text is not None)
+    value = value.strip(b"'\"")
+    return b" %b: %b " % (name.strip(), value)
+
+
+# loss: {'a': 0.12, 'b': 0.31}: the keys are parts of the name.
+_KEY: Final = rb"(?:'[\w./ -]{1,40}'|\"[\w./ -]{1,40}\")"
+_DICT_OF_LOSSES: Final = (
+    rb"(?<![A-Za-z])((?:[A-Za-z]{2,12}[_ /])?[Ll]oss)(?:es)?[\"']? ?[:=] ?"
+    rb"\{(%b: ?%b(?:, ?%b: ?%b){0,20})\}" % (_KEY, _SCALAR, _KEY, _SCALAR)
+)
+_LOSSES_IN_DICT: Final = lazy_pattern(rb"oss(?:es)?[\"']? ?[:=] ?\{")
+_TOTALS: Final = (b"loss", b"total", b"sum", b"total_loss", b"sum_loss")
+
+
+def _dicts_of_losses(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names each loss of a dict after its key."""
+    if _LOSSES_IN_DICT.search(head) is not None and _is_frequent(_DICT_OF_LOSSES, head):
+        yield Normalization((), _DICT_OF_LOSSES, _as_named_losses)
+
+
+def _as_named_losses(match: re.Match[bytes]) -> bytes:
+    pairs = (pair.split(b":") for pair in match[2].split(b","))
+    named = ((_loss_of(match[1], key.strip(b" '\"")), value.strip()) for key, value in pairs)
+    return b", ".join(b"%b: %b" % pair for pair in named)
+
+
+def _loss_of(name: bytes, key: bytes) -> bytes:
+    """Return the name of a loss in a dict: loss_a of loss and a, val_loss of val_loss and total."""
+    if key.lower() in _TOTALS:
+        return name
+    split = name.lower().removesuffix(b"loss")
+    text = key.decode()
+    keeps = b"loss" in key.lower() or score_direction(text) is not None or accuracy_role(text)
+    return split + key if keeps else b"%b_%b" % (name, key.replace(b" ", b"_"))
+
+
+# Train[Cost|2.31 Acc|0.42] Test[Cost|2.40]: the words before the brackets are parts of the names.
+_BAR_PAIR: Final = rb"([A-Za-z]\w{0,20})\|(%b)[ ,;]{0,2}" % _SCALAR
+_BARS_IN_BRACKETS: Final = (
+    rb"(?<!\w)([A-Za-z]{2,12}) ?\[((?:[A-Za-z]\w{0,20}\|%b[ ,;]{0,2}){1,20})\]" % _SCALAR
+)
+
+
+def _bars_in_brackets(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names each value of brackets after the word before them."""
+    if b"|" in head and b"[" in head and _is_frequent(_BARS_IN_BRACKETS, head):
+        yield Normalization((), _BARS_IN_BRACKETS, _as_named_values)
+
+
+def _as_named_values(match: re.Match[bytes]) -> bytes:
+    pairs = re.findall(_BAR_PAIR, match[2])
+    return b", ".join(b"%b_%b: %b" % (match[1], *pair) for pair in pairs)
+
+
+# [02:43:23][#061370][4251ms][0.286][0.137], as DeepFaceLab prints the losses of both faces
+_TIMED: Final = rb"(?m)^(\[[\d:]{5,8}\]\[#)(\d{1,9})(\]\[ ?[\d.]{1,9}m?s\])"
+_TIMED_LOSSES: Final = _TIMED + rb"((?:\[%b\]){1,2})(?=[ \t\r]*$)" % _SCALAR
+_TIMED_NAMES: Final = (b"src_loss", b"dst_loss")
+
+
+def _timed_losses(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names the iteration and the losses behind a time."""
+    if b"][#" in head and _is_frequent(_TIMED, head):
+        yield Normalization((), _TIMED_LOSSES, _as_src_and_dst)
+        yield Normalization((), _TIMED, rb"\1 iter \2 \3")
+
+
+def _as_src_and_dst(match: re.Match[bytes]) -> bytes:
+    values = match[4].strip(b"[]").split(b"][")
+    names = _TIMED_NAMES if len(values) > 1 else (b"loss",)
+    losses = (b" %b: %b" % pair for pair in zip(names, values, strict=True))
+    return match[1] + match[2] + match[3] + b"".join(losses)

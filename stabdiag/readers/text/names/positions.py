@@ -1,0 +1,333 @@
+"""Name the numbers of lines that do not name them, by their positions and by how they change.
+
+``[3] 2.31 0.45``, ``epoch 3 (36.8 s) 2.31``, ``2.31 (train), 2.40 (valid)``, or several lines for
+each record: a count, and its value below. The lines recur with other numbers. A whole number that
+rises counts the records; other numbers are named by the words next to them. The search looks at
+short texts only: it is the last resort.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Final
+
+from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.counters import counter_matches, counter_word
+from stabdiag.readers.text.lines.grammar import Normalization, as_float, is_a_loss
+from stabdiag.readers.text.lines.measure_words import SPLIT
+from stabdiag.readers.text.names.recurring_lines import (
+    Group,
+    find_groups,
+    mask_lines,
+    record_pattern,
+)
+from stabdiag.readers.unnamed import find_loss, is_of_losses, may_be_scores
+
+# The most lines of a record, and its most numbers.
+_MOST_LINES: Final = 8
+_MOST_NUMBERS: Final = 16
+
+# Rows of several numbers without a word are no course if there are fewer, or if they are not
+# counted evenly. One in this many lines belongs to a record.
+_MIN_EVEN_ROWS: Final = 5
+_LINES_PER_RECORD: Final = 3
+
+# A time, a size, a speed or a percentage is no loss, nor is 2.5 errors.
+_UNIT_BEHIND: Final = lazy_pattern(
+    rb" ?(?:%|(?:[mu]?s|secs?|seconds?|min(?:ute)?s?|h|hours?|[KMGT](?:i?B)?"
+    rb"|[a-z]{1,12}/s(?:ec(?:ond)?)?)(?!\w))"
+)
+# And no name of the next number.
+_NOUN_BEHIND: Final = lazy_pattern(rb" [a-z]{3,20}(?!\w| ?[:=\[(]| [-+\d])")
+# A name in front of a value: train - 2.31, lr=(0.1; and one behind it: 2.31 (train), 2.31 is the
+# loss.
+_NAME_BEFORE: Final = lazy_pattern(
+    rb"(?<![\w./])([A-Za-z][\w./]{0,40}(?:[ -][A-Za-z]\w{0,30}){0,2})[\"'\])]{0,2}[ \t]{0,20}"
+    rb"(?:(?:[:=(\[{<>|~-]|[,;](?!\s)){1,3}[ \t]{0,20}){0,2}[\"'(\[]{0,2}\Z"
+)
+_NAME_BEHIND: Final = lazy_pattern(
+    rb" ?\(([A-Za-z]\w{0,20})\)| is (?:the |my |our )?((?:[a-z]{1,20} )?loss)\b"
+    rb"| ((?:[A-Za-z]{1,20} )?[Ll]oss)(?=[ \t]{0,8}(?:[,;|)]|\Z))"
+)
+_OPENING_WORD: Final = lazy_pattern(rb"\W{0,8}([A-Za-z]{1,12})(?!\w)")
+
+# These number the parts of a model or of an experiment, or tell a time or a size.
+_NO_COUNTERS: Final = frozenset(
+    b"fold seed split rank gpu worker node layer class head block trial time elapsed sec seconds ms"
+    b" eta mem memory timestamp pid patience bucket image sample sentence example".split()
+)
+
+_HAS_WORD: Final = lazy_pattern(rb"(?i)(?<![\d.])[a-z]{2}")
+
+# Source code compares and assigns; a bar is longer.
+_OPERATOR: Final = lazy_pattern(rb"[\w)\]] [-+*/=!]= [\w(-]")
+
+_BYTES_ABOVE: Final = 400
+
+# A number that ends at this many times its highest value of the first third may be a failed loss.
+_FAILED_MULTIPLE: Final = 10
+
+# The name of a value that may be a score, a time or a rate.
+MEASURE: Final = b"measure"
+_TAKEN_NAME: Final = b"loss"
+
+
+@frozen
+class Positions:
+    """Records whose numbers are named by their positions.
+
+    Attributes:
+        row: the replacement that names the numbers.
+        is_named: words next to a number say that it is a loss.
+        is_a_loss: a number without a name is taken as the loss.
+    """
+
+    row: Normalization
+    is_named: bool
+    is_a_loss: bool
+
+
+def find_positions(head: bytes, source: str) -> Positions | None:
+    """Return the records at the head of a text whose lines recur, or None.
+
+    A value that falls as a loss does is one if the name of the file does not contradict, or if a
+    loss is named above it.
+    """
+    records = _find_records(head)
+    if records is None:
+        return None
+    above = head[: head.find(records.first)][-_BYTES_ABOVE:].lower()
+    return records.named(may_be_loss=is_of_losses(source) or b"loss" in above)
+
+
+def find_counter(head: bytes) -> Normalization | None:
+    """Return the replacement that names the counter of recurring lines as their step, or None.
+
+    Its name may be unknown, as in t=300, #3 or n: 3, or behind it: after 3 epochs.
+    """
+    records = _find_records(head, max_lines=1)
+    return None if records is None else records.counted()
+
+
+def _find_records(head: bytes, max_lines: int = _MOST_LINES) -> _RecurringRecords | None:
+    """Return the records with the most lines, of at most this many lines each."""
+    lines = mask_lines(head)
+    candidates = (
+        records
+        for groups in find_groups(lines, max_lines)
+        if (records := _RecurringRecords(groups)).is_course
+        and not any(_OPERATOR.search(line.text) for line in groups[0])
+        and _LINES_PER_RECORD * records.lines >= len(lines)
+    )
+    return max(candidates, key=lambda records: records.lines, default=None)
+
+
+class _RecurringRecords:
+    """Records that recur with other numbers, of one or several lines each."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        """Describe these groups of lines."""
+        self._groups = groups
+        self.lines = len(groups) * len(groups[0])
+        self.first = groups[0][0].text
+        rows = [
+            [line.text[begin:end] for line in group for begin, end in line.numbers]
+            for group in groups
+        ]
+        self._columns = [[*column] for column in zip(*rows, strict=True)]
+        self._values = [[*map(as_float, column)] for column in self._columns]
+
+    @property
+    def is_course(self) -> bool:
+        """Whether the records have a counter, and another number that is not whole."""
+        if not 1 < len(self._columns) <= _MOST_NUMBERS:
+            return False
+        return bool(self._counters) and any(map(self._may_be_loss, range(len(self._columns))))
+
+    @cached_property
+    def _counters(self) -> dict[int, bytes]:
+        """The columns that count: a step, or an epoch in which the step may begin again."""
+        counts = {
+            at: [*map(int, column)]
+            for at, column in enumerate(self._columns)
+            if all(map(bytes.isdigit, column))
+            and len({*column}) > 1
+            and not self._words[at][1]
+            and _NO_COUNTERS.isdisjoint(self._words[at][0].lower().split()[-1:])
+        }
+        rising = [at for at, column in counts.items() if all(a < b for a, b in pairwise(column))]
+        if rising:
+            # A count on the line of a value belongs to it.
+            return {next((at for at in rising if self._has_value(at)), rising[0]): b"step"}
+        for (epoch, epochs), (batch, batches) in pairwise(counts.items()):
+            pairs = [*zip(epochs, batches, strict=True)]
+            if epochs == sorted(epochs) and all(a < b for a, b in pairwise(pairs)):
+                return {epoch: b"epoch", batch: b"step"}
+        return {}
+
+    @cached_property
+    def _words(self) -> list[tuple[bytes, bool]]:
+        """The name of each number, or nothing, and whether it is no loss.
+
+        It is none if it has a unit, or if it is a further item of a list that has a name.
+        """
+        words: list[tuple[bytes, bool]] = []
+        in_list = False
+        above = b""
+        for line in self._groups[0]:
+            end = 0
+            for begin, after in line.numbers:
+                before = line.text[end:begin] if end else above + b" " + line.text[:begin]
+                behind = line.text[after:]
+                unit = _UNIT_BEHIND.match(behind)
+                name = _name(before, behind)
+                if name:
+                    in_list = before.rstrip().endswith(b"[")
+                elif b"]" in before:
+                    in_list = False
+                is_other = in_list or _NOUN_BEHIND.match(behind) is not None
+                # A counter has no name: #3 nll 2.31
+                is_count = line.text[begin:after].isdigit()
+                words.append((name, unit is not None or (is_other and not name and not is_count)))
+                end = after + (unit.end() if unit is not None else 0)
+            above = b"" if line.numbers else line.text
+        return words
+
+    def _may_be_loss(self, at: int) -> bool:
+        """Return True if a column has decimal numbers without a unit."""
+        return not self._words[at][1] and not all(map(float.is_integer, self._values[at]))
+
+    def _has_value(self, at: int) -> bool:
+        """Return True if the line of a column has a number that may be a loss."""
+        ends = [*accumulate(len(line.numbers) for line in self._groups[0])]
+        line = next(line for line, end in enumerate(ends) if at < end)
+        return any(map(self._may_be_loss, range(ends[line - 1] if line else 0, ends[line])))
+
+    @cached_property
+    def _splits(self) -> list[bytes]:
+        """For each number, the word for a split that its line begins with, or nothing."""
+        return [
+            word[1] if (word := _OPENING_WORD.match(line.text)) and _is_split(word[1]) else b""
+            for line in self._groups[0]
+            for _ in line.numbers
+        ]
+
+    def named(self, *, may_be_loss: bool) -> Positions | None:
+        """Return the replacement that names the numbers."""
+        names = [self._name(at) for at in range(len(self._columns))]
+        names = [
+            name if self._may_be_loss(at) or not is_a_loss(name.decode()) else b""
+            for at, name in enumerate(names)
+        ]
+        is_named = any(is_a_loss(name.decode()) for name in names)
+        is_a_loss_by_course = False
+        if not is_named:
+            unnamed = [at for at, name in enumerate(names) if not name and self._may_be_loss(at)]
+            if not unnamed or not self._is_even:
+                return None
+            loss = self._find_loss(unnamed) if may_be_loss or self._is_lost(unnamed) else None
+            if loss is not None and not self._fails(loss) and any(map(self._fails, unnamed)):
+                # Which of them is the loss is unknown.
+                loss = None
+            if loss is None and self._has_cells:
+                return None
+            is_a_loss_by_course = loss is not None
+            names[unnamed[0] if loss is None else loss] = MEASURE if loss is None else _TAKEN_NAME
+        return Positions(row=self._row(names), is_named=is_named, is_a_loss=is_a_loss_by_course)
+
+    def counted(self) -> Normalization | None:
+        """Return the replacement that writes the counter in front of each line, if it is even."""
+        at = next(reversed(self._counters))
+        counts = self._values[at]
+        if len({after - before for before, after in pairwise(counts)}) != 1:
+            return None
+        pattern, groups = record_pattern(self._groups[0])
+        return Normalization((), pattern, rb"step: \g<%d>, \g<0>" % groups[at])
+
+    def _name(self, at: int) -> bytes:
+        """Return the name that a number gets, or nothing."""
+        name, has_unit = self._words[at]
+        if at in self._counters:
+            counted = next((counter_word(m) for m in counter_matches(name + b" 1")), b"")
+            return counted or self._counters[at]
+        if has_unit or not name:
+            split = self._splits[at] if not has_unit and self._may_be_loss(at) else b""
+            return split and self._of_split(at, split)
+        return self._of_split(at, name) if _is_split(name) else name
+
+    def _of_split(self, at: int, split: bytes) -> bytes:
+        """Return the name of the loss of a split, or of its score."""
+        return split if may_be_scores(self._values[at]) else b"%b loss" % split
+
+    @property
+    def _is_even(self) -> bool:
+        """Return True if rows of several numbers without a word are counted evenly."""
+        values = [
+            at
+            for at, column in enumerate(self._columns)
+            if self._words[at] == (b"", False) and not all(map(bytes.isdigit, column))
+        ]
+        if len(values) < 2 or any(_HAS_WORD.search(line.text) for line in self._groups[0]):
+            return True
+        counts = self._values[max(self._counters)]
+        strides = {after - before for before, after in pairwise(counts) if after > before}
+        # Some rows may have further numbers, at twice the stride or at a multiple.
+        is_even = len(strides) <= 2 and all(stride % min(strides) == 0 for stride in strides)
+        return len(counts) >= _MIN_EVEN_ROWS and is_even
+
+    @property
+    def _has_cells(self) -> bool:
+        """Whether the records are rows of a table without a header that begin with a word."""
+        is_row = 2 < len(self._columns) <= self.first.count(b",")
+        return is_row and _HAS_WORD.search(self.first.split(b",", 1)[1]) is None
+
+    def _is_lost(self, unnamed: Sequence[int]) -> bool:
+        """Return True if a number is not finite at the end."""
+        return any(not math.isfinite(self._values[at][-1]) for at in unnamed)
+
+    def _fails(self, at: int) -> bool:
+        """Return True if a number is lost in some record, or multiplies as no score does."""
+        values = self._values[at]
+        if not all(map(math.isfinite, values)):
+            return True
+        highest = max(map(abs, values[: max(len(values) // 3, 1)]))
+        return values[-1] > _FAILED_MULTIPLE * highest and not may_be_scores(values)
+
+    def _find_loss(self, unnamed: Sequence[int]) -> int | None:
+        """Return the number that changes as a loss does, or the only one if it is no score."""
+        found = find_loss([self._values[at] for at in unnamed])
+        if found is not None:
+            return unnamed[found]
+        values = self._values[unnamed[0]]
+        # Numbers below zero may be log-likelihoods or rewards.
+        is_only = len(unnamed) == 1 and not may_be_scores(values) and not any(v < 0 for v in values)
+        return unnamed[0] if is_only else None
+
+    def _row(self, names: Sequence[bytes]) -> Normalization:
+        """Return the replacement that writes each name in front of its number."""
+        pattern, groups = record_pattern(self._groups[0])
+        fields = (
+            rb"%b: \g<%d>," % (name, group)
+            for name, group in zip(names, groups, strict=True)
+            if name
+        )
+        breaks = sorted({*range(1, max(groups))}.difference(groups))
+        ends = (rb"\g<%d>" % group for group in breaks)
+        return Normalization((), pattern, b" ".join(fields) + b"".join(ends))
+
+
+def _name(before: bytes, behind: bytes) -> bytes:
+    """Return the name of a number from the words in front of it or behind it."""
+    match = _NAME_BEHIND.match(behind)
+    if match is not None:
+        return bytes(match[1] or match[2] or match[3])
+    match = _NAME_BEFORE.search(before)
+    return b"" if match is None else bytes(match[1])
+
+
+def _is_split(name: bytes) -> bool:
+    return SPLIT.fullmatch(name.decode("ascii", "replace")) is not None
