@@ -149,6 +149,14 @@ def test_a_sentence_of_a_report_leads_to_its_rule_and_number():
             assert (ROOT / "stabdiag" / path).is_file(), path
 
 
+def test_the_map_of_the_readers_names_every_folder():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    _, _, text = page.partition("## How a log is read")
+    named = re.findall(r"`(\w+)/`", text.partition("\nThe other")[0])
+    folders = {path.parent.name for path in (ROOT / "stabdiag/readers").glob("*/__init__.py")}
+    assert folders == set(named) - {"readers"}
+
+
 def test_the_map_of_the_text_readers_names_every_module():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     _, _, text = page.partition("## How a text log is read")

@@ -167,7 +167,7 @@ def _texts(columns: Columns, taken: set[str], last: int) -> Iterator[LeftOut]:
 
     A logger may write its lines as texts, or each measurement as a record with its name.
     """
-    from stabdiag.readers.left_out import may_hold_loss
+    from stabdiag.readers.later_forms.left_out import may_hold_loss
 
     free = [
         name
@@ -287,7 +287,7 @@ def _lines(left_out: Sequence[LeftOut], last: int) -> Iterator[LeftOut]:
     for code, group in groupby(sorted(after, key=_by_kind), key=_by_kind):
         entries = [*group]
         if code == EventCode.LINES_LEFT_OUT and len(entries) > 1:
-            from stabdiag.readers.left_out import merged
+            from stabdiag.readers.later_forms.left_out import merged
 
             entries = [merged(entries)]
         yield from entries

@@ -17,7 +17,7 @@ from stabdiag.assemble.records import MIN_RECORDS, shown_name
 from stabdiag.model.roles.names import is_evaluation, name_words
 from stabdiag.model.text import word_list
 from stabdiag.readers.columns import Column, Columns
-from stabdiag.readers.continuation import VERY_NEAR, is_near
+from stabdiag.readers.later_forms.continuation import VERY_NEAR, is_near
 
 # General names of each role consist of one of the core words and any of the optional words.
 _CORE: Final = {

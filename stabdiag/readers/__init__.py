@@ -8,12 +8,6 @@ from typing import Final
 from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
-from stabdiag.readers.compressed import decoded, unpacked
-from stabdiag.readers.frames import plain_frames
-from stabdiag.readers.line_wraps import joined_lines
-from stabdiag.readers.listed import unlisted
-from stabdiag.readers.omissions import without_omissions
-from stabdiag.readers.python_dicts import with_json_lines
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.recorded_messages import with_recorded_messages
 from stabdiag.readers.registry import reader
@@ -30,7 +24,13 @@ from stabdiag.readers.sniff import (
     without_row_labels,
 )
 from stabdiag.readers.source import Stream, open_stream
-from stabdiag.readers.wrapped import unwrapped
+from stabdiag.readers.unwrapping.compressed import decoded, unpacked
+from stabdiag.readers.unwrapping.frames import plain_frames
+from stabdiag.readers.unwrapping.line_wraps import joined_lines
+from stabdiag.readers.unwrapping.listed import unlisted
+from stabdiag.readers.unwrapping.omissions import without_omissions
+from stabdiag.readers.unwrapping.python_dicts import with_json_lines
+from stabdiag.readers.unwrapping.wrapped import unwrapped
 
 # The formats whose records may have texts.
 _RECORD_FORMATS: Final = ("jsonl", "json", "csv")
@@ -100,8 +100,8 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
     if not (columns.left_out or columns.format == "jsonl"):
         return columns
     # Imported here, as nearly all logs have one form.
-    from stabdiag.readers.interleaved import with_interleaved_forms
-    from stabdiag.readers.later_form import LARGEST, with_later_forms
+    from stabdiag.readers.later_forms.interleaved import with_interleaved_forms
+    from stabdiag.readers.later_forms.later_form import LARGEST, with_later_forms
 
     def reopened() -> bytes:
         if stream.path is None:
@@ -123,10 +123,10 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
     chosen = detect(stream)
     if chosen is None or not has_known_names(chosen, stream):
         # Imported here, as nearly all logs are read as they are.
-        from stabdiag.readers.decorations import undecorated
-        from stabdiag.readers.run_summary import summarized
-        from stabdiag.readers.single_evaluation import evaluated
-        from stabdiag.readers.table_excerpt import excerpted
+        from stabdiag.readers.fallbacks.decorations import undecorated
+        from stabdiag.readers.fallbacks.run_summary import summarized
+        from stabdiag.readers.fallbacks.single_evaluation import evaluated
+        from stabdiag.readers.fallbacks.table_excerpt import excerpted
 
         # The label of a line may look like a value, so it is removed before names are unknown.
         fallbacks = (undecorated, excerpted, summarized, evaluated)
@@ -134,7 +134,7 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
         rest = next(filter(None, results), None)
         return rest or (stream, chosen or reader_of_unknown(stream))
     if chosen.name == CSV and has_labeled_rows(stream.peek(LABELED_BYTES)):
-        from stabdiag.readers.decorations import undecorated
+        from stabdiag.readers.fallbacks.decorations import undecorated
 
         return undecorated(stream, detect) or (without_row_labels(stream), chosen)
     return stream, chosen

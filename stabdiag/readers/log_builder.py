@@ -47,7 +47,7 @@ class LogBuilder:
         """Add a block with this many lines. Its bad lines are numbered from its first line."""
         if bad:
             # Imported here, because a clean log does not need it.
-            from stabdiag.readers.left_out import breaks_off, lines_left_out
+            from stabdiag.readers.later_forms.left_out import breaks_off, lines_left_out
             from stabdiag.readers.text.log import InterleavedMessages
 
             self.messages = self.messages or InterleavedMessages()
@@ -82,7 +82,7 @@ class LogBuilder:
         """Return the lines that were left out, except an incomplete last line."""
         if not self.left_out or self.left_out[-1].count > 1:
             return self.left_out
-        from stabdiag.readers.left_out import fails_in_words
+        from stabdiag.readers.later_forms.left_out import fails_in_words
 
         last = self.left_out[-1]
         if fails_in_words(last.text):

@@ -177,7 +177,7 @@ READERS: Final = (
     Reader(
         name="parquet",
         title="Parquet",
-        module="stabdiag.readers.parquet",
+        module="stabdiag.readers.stores.parquet",
         detected_by="begins with the bytes PAR1",
         not_read="columns without numbers, words or times",
         binary=True,
@@ -203,7 +203,7 @@ READERS: Final = (
     Reader(
         name="tensorboard",
         title="a TensorBoard event file",
-        module="stabdiag.readers.tensorboard",
+        module="stabdiag.readers.stores.tensorboard",
         detected_by="a first record with brain.Event and its version",
         extra="tensorboard",
         packages=("tensorboard",),
@@ -213,7 +213,7 @@ READERS: Final = (
     Reader(
         name="wandb",
         title="a run file of W&B",
-        module="stabdiag.readers.wandb",
+        module="stabdiag.readers.stores.wandb",
         detected_by="begins with the bytes :W&B",
         extra="wandb",
         packages=("google.protobuf",),
@@ -223,7 +223,7 @@ READERS: Final = (
     Reader(
         name="sqlite",
         title="a database of MLflow, Trackio or Optuna",
-        module="stabdiag.readers.sqlite",
+        module="stabdiag.readers.stores.sqlite",
         detected_by="begins with the bytes SQLite format 3; its tables identify the program",
         not_read="all runs except the newest (scan reads all); tags, traces, Trackio's system "
         "metrics",
@@ -232,7 +232,7 @@ READERS: Final = (
     Reader(
         name="optuna-journal",
         title="the journal of an Optuna study",
-        module="stabdiag.readers.optuna",
+        module="stabdiag.readers.stores.optuna",
         detected_by="a first JSON line with op_code and worker_id",
         not_read="all trials except the newest (scan reads all); final values, attributes",
         example='{"op_code": 7, "worker_id": "1-2", "trial_id": 0, "step": 3, '
@@ -261,7 +261,7 @@ READERS: Final = (
     Reader(
         name="mlflow-metric",
         title="a metric file of MLflow",
-        module="stabdiag.readers.mlflow",
+        module="stabdiag.readers.stores.mlflow",
         detected_by="lines of a time in milliseconds, a value and a step",
         not_read="everything is read: one metric, named after the file",
         example="1767225600000 2.31 100",

@@ -11,11 +11,11 @@ from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
 from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES
+from stabdiag.readers.unwrapping.compressed import COMPRESSED_SUFFIXES
 
 _EXPORT: Final = "export its scalars (step, loss, …) as CSV or JSON lines"
 

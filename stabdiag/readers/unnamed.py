@@ -13,8 +13,8 @@ from stabdiag.model.events import Event, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.scores import score_direction
-from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.source import STANDARD_INPUT
+from stabdiag.readers.unwrapping.compressed import COMPRESSED_SUFFIXES
 
 # Why a table of numbers with blanks between them is refused.
 ROWS_WITHOUT_NAMES: Final = (

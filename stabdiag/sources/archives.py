@@ -17,8 +17,8 @@ from typing import Any, Final
 from stabdiag.errors import LogError
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
-from stabdiag.readers.compressed import inflated, unpacked
 from stabdiag.readers.source import Pieces, Stream
+from stabdiag.readers.unwrapping.compressed import inflated, unpacked
 from stabdiag.sources.folder import MAX_DEPTH, MAX_FILES, Container, Entry, is_skipped
 
 # Limits of a tar header: its size, including long names and attributes, and the digits of a number.

@@ -12,8 +12,8 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import and_more
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
+from stabdiag.readers.unwrapping.compressed import unpacked
 from stabdiag.sources.folder import Container, Folder, LoadedLog, ReadRequest, note
 from stabdiag.sources.neighbors import describe_neighbors
 from stabdiag.sources.outputs import with_outputs
@@ -111,7 +111,7 @@ def _with_ranks(path: Path, columns: Columns, request: ReadRequest) -> Columns:
 
 def _remote(url: str, request: ReadRequest) -> LoadedLog:
     if url.startswith("mlflow://"):
-        from stabdiag.readers.mlflow import read_url
+        from stabdiag.readers.stores.mlflow import read_url
 
         return LoadedLog(columns=read_url(url))
     from stabdiag.sources.remote import Remote

@@ -21,8 +21,8 @@ from urllib.parse import urljoin
 from stabdiag.errors import LogError, TooSlow, did_you_mean
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import shown
-from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Pieces, Stream
+from stabdiag.readers.unwrapping.compressed import unpacked
 from stabdiag.sources.folder import MAX_FILES, Container, Entry, is_skipped, list_by_level
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag import diagnose, read
-from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import detect_format
 from stabdiag.readers.source import open_stream
+from stabdiag.readers.unwrapping.compressed import decoded, unpacked
 from tests.conftest import RUNS, diagnosed, python
 from tests.readers.conftest import read_columns
 
@@ -66,7 +66,11 @@ print(*(name for name in sys.modules if name.startswith("stabdiag.readers.")))
 @pytest.mark.parametrize("name", ["jsonl/plain.jsonl", "csv/plain.csv"])
 def test_a_quick_format_does_not_import_the_other_readers(name):
     done = python("-c", LOADED, SAMPLES / name, check=True)
-    quick = {"stabdiag.readers.parquet", "stabdiag.readers.json.lines", "stabdiag.readers.csv.log"}
+    quick = {
+        "stabdiag.readers.stores.parquet",
+        "stabdiag.readers.json.lines",
+        "stabdiag.readers.csv.log",
+    }
     others = {reader.module for reader in READERS} - quick | {"stabdiag.readers.text.log"}
     assert not others & set(done.stdout.split())
 

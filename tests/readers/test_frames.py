@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import stabdiag
-from stabdiag.readers.frames import plain_frames
 from stabdiag.readers.source import Stream
+from stabdiag.readers.unwrapping.frames import plain_frames
 
 FRAME = pd.DataFrame(
     {

@@ -6,8 +6,8 @@ import math
 import pytest
 
 import stabdiag
-from stabdiag.readers.line_wraps import joined_lines
 from stabdiag.readers.source import Stream
+from stabdiag.readers.unwrapping.line_wraps import joined_lines
 
 
 def record(step, loss):

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import mlflow
 from stabdiag.readers.source import Stream
-from stabdiag.readers.sqlite import damaged
+from stabdiag.readers.stores import mlflow
+from stabdiag.readers.stores.sqlite import damaged
 from tests.conftest import python
 from tests.readers.conftest import read_columns
 
@@ -311,7 +311,7 @@ def test_many_runs_without_metrics_cost_no_search_each(sample):
 
 
 def test_a_database_that_is_locked_is_called_so(sample, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.sqlite._LOCK_TIMEOUT", 0.01)
+    monkeypatch.setattr("stabdiag.readers.stores.sqlite._LOCK_TIMEOUT", 0.01)
     writer = sqlite3.connect(sample)
     writer.execute("BEGIN EXCLUSIVE")
     with pytest.raises(LogError, match="another program has locked; try again"):

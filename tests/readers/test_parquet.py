@@ -239,14 +239,14 @@ BOMBS = {
 
 @pytest.mark.parametrize(("columns", "ratio"), BOMBS.values(), ids=BOMBS)
 def test_a_decompression_bomb_is_refused(log, monkeypatch, columns, ratio):
-    monkeypatch.setattr("stabdiag.readers.compressed._FROM_PARQUET", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.unwrapping.compressed._FROM_PARQUET", 1 << 20)
     if ratio < 500:  # for what takes too much room to be made
-        monkeypatch.setattr("stabdiag.readers.compressed._RATIO_PARQUET", ratio)
+        monkeypatch.setattr("stabdiag.readers.unwrapping.compressed._RATIO_PARQUET", ratio)
     with pytest.raises(LogError, match=f"unpacks to more than {ratio} times its size, as no log"):
         log(columns, compression="zstd")
 
 
 def test_varied_columns_are_not_a_bomb(log, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.compressed._FROM_PARQUET", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.unwrapping.compressed._FROM_PARQUET", 1 << 20)
     varied = {"loss": np.random.default_rng(0).normal(size=200_000)}
     assert log(varied, compression="zstd").rows == 200_000

@@ -14,8 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord, StabdiagError
-from stabdiag.readers import compressed
 from stabdiag.readers.source import open_stream
+from stabdiag.readers.unwrapping import compressed
 from tests.readers.conftest import read_columns
 
 NAME = "run.jsonl"
@@ -199,7 +199,7 @@ PACKERS = {
 
 @pytest.mark.parametrize("packing", PACKERS)
 def test_the_most_regular_log_is_not_a_bomb(log, packing, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1)
+    monkeypatch.setattr("stabdiag.readers.unwrapping.compressed._FROM", 1)
     text = constant_log(6_000)
     packed = PACKERS[packing](text)
     assert len(text) / len(packed) < compressed.RATIOS[packing] / 1.5
@@ -208,7 +208,7 @@ def test_the_most_regular_log_is_not_a_bomb(log, packing, monkeypatch):
 
 @pytest.mark.parametrize("packing", PACKERS)
 def test_lines_that_are_all_the_same_are_a_bomb(log, packing, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.unwrapping.compressed._FROM", 1 << 20)
     packed = PACKERS[packing](b'{"step": 1, "loss": 2.5}\n' * 60_000)
     ratio = compressed.RATIOS[packing]
     message = rf"run\.jsonl: unpacks to more than {ratio} times its size, as no log does"

@@ -21,8 +21,8 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util.tensor_util import make_ndarray
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import tensorboard
 from stabdiag.readers.source import Stream
+from stabdiag.readers.stores import tensorboard
 from tests.readers.conftest import read_columns
 
 BREAKS_OFF = "run breaks off inside a record; all before that is read"

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import wandb
-from stabdiag.readers.leveldb import MESSAGES, record_class
 from stabdiag.readers.source import Stream
+from stabdiag.readers.stores import wandb
+from stabdiag.readers.stores.leveldb import MESSAGES, record_class
 from tests.conftest import python
 from tests.readers.conftest import read_columns
 

@@ -249,7 +249,7 @@ def test_a_sparse_member_is_left_out(put, lines):
 
 @pytest.mark.parametrize(("kind", "ratio"), [("gz", 100), ("xz", 600), ("zip", 100)])
 def test_archives_that_unpack_to_more_than_a_log_does(put, monkeypatch, kind, ratio):
-    monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1 << 24)
+    monkeypatch.setattr("stabdiag.readers.unwrapping.compressed._FROM", 1 << 24)
     text = b'{"step": 1, "loss": 1.0}\n' + (b" " * 9999 + b"\n") * 6000
     if kind == "zip":
         data = zipped({"run.jsonl": text})

@@ -99,7 +99,7 @@ def test_compressed_responses_are_unpacked(serve, lines):
 
 
 def test_server_compression_does_not_bypass_the_size_limit(serve, lines, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.unwrapping.compressed._FROM", 1 << 20)
     pack = zlib.compressobj(wbits=31)
     data = pack.compress(lines(0, 50).encode() + b" " * (1 << 24)) + pack.flush()
     with pytest.raises(LogError, match="unpacks to more than 100 times its size"):

@@ -16,7 +16,7 @@ from typing import Final, Self
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.left_out import MIN_ALTERNATING, alternating
+from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, alternating
 from stabdiag.readers.text.lines.counters import EPOCH, counter_value, line_counters
 from stabdiag.readers.text.lines.grammar import TextPart, as_float, is_a_loss
 from stabdiag.readers.text.lines.tokens import SAVES, evaluation_prefix, has_number

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.left_out import MIN_ALTERNATING, unreadable
+from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, unreadable
 from stabdiag.readers.text.lines.grammar import TextPart, as_float
 from stabdiag.readers.text.lines.tokens import evaluation_prefix
 from stabdiag.readers.text.messages.failures import classify_failure, states_failure

@@ -20,7 +20,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks, count_line_ends
 from stabdiag.readers.columns import BadLine, Column, Columns
-from stabdiag.readers.left_out import lost_values, names_lost_value
+from stabdiag.readers.later_forms.left_out import lost_values, names_lost_value
 from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.alternating import AlternatingLines

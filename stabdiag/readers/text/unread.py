@@ -14,7 +14,7 @@ from stabdiag.model.events import MAX_SUMMARY, EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import plural
-from stabdiag.readers.left_out import (
+from stabdiag.readers.later_forms.left_out import (
     breaks_off,
     count_below,
     header_width,

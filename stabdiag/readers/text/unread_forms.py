@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.left_out import is_row, may_hold_loss
+from stabdiag.readers.later_forms.left_out import is_row, may_hold_loss
 from stabdiag.readers.text.lines.clean import find_positions, line_end
 from stabdiag.readers.text.lines.counters import DIGIT, POSITION
 from stabdiag.readers.text.lines.line_forms import SAME_DIGITS

@@ -20,10 +20,10 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import plural, word_list
 from stabdiag.readers.columns import Column, Columns
-from stabdiag.readers.continuation import CLOCK_ROLES, COMPARED_LOSSES, is_near
-from stabdiag.readers.left_out import MIN_ALTERNATING
+from stabdiag.readers.later_forms.continuation import CLOCK_ROLES, COMPARED_LOSSES, is_near
+from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING
+from stabdiag.readers.later_forms.stacked import source_names, stacked
 from stabdiag.readers.source import Pieces, Stream
-from stabdiag.readers.stacked import source_names, stacked
 from stabdiag.readers.text.unread_forms import record_form
 
 # Words that any loss may have.

@@ -20,7 +20,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting
 from stabdiag.model.roles.scores import accuracy_role, score_direction
-from stabdiag.readers.only_record import with_only_record
+from stabdiag.readers.fallbacks.only_record import with_only_record
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence.excerpts import ASSIGNS, MAX_SHORT, SENTENCE

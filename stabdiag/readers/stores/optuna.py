@@ -21,7 +21,7 @@ from stabdiag.readers.json.lines import JOURNAL_KEYS
 from stabdiag.readers.nested import parse_record
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
-from stabdiag.readers.stored import stored_runs
+from stabdiag.readers.stores.stored import stored_runs
 
 if TYPE_CHECKING:  # detection does without the database, and a text log tries this module
     import sqlite3

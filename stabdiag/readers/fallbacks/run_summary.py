@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.only_record import with_only_record
+from stabdiag.readers.fallbacks.only_record import with_only_record
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.lines.clean import Text

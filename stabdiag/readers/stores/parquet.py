@@ -12,9 +12,9 @@ from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.model.frozen import mutable
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, ColumnFilter, Columns, every_column
-from stabdiag.readers.compressed import refuse_bomb
 from stabdiag.readers.pieces import Piece, Rows, join
 from stabdiag.readers.source import Stream
+from stabdiag.readers.unwrapping.compressed import refuse_bomb
 from stabdiag.readers.words import NULL
 
 # The size of a number in memory, in bytes.

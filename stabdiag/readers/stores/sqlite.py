@@ -14,15 +14,15 @@ from typing import Any, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.events import Event, EventKind
-from stabdiag.readers import optuna
 from stabdiag.readers.columns import Columns, StoredRun
 from stabdiag.readers.log_builder import columns_from_chunks
-from stabdiag.readers.mlflow import logged_value, settings
 from stabdiag.readers.nested import flattened, parse_record
 from stabdiag.readers.pieces import record_rows
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
-from stabdiag.readers.stored import stored_runs
+from stabdiag.readers.stores import optuna
+from stabdiag.readers.stores.mlflow import logged_value, settings
+from stabdiag.readers.stores.stored import stored_runs
 
 # Reading a damaged database raises one of these; MemoryError if a length in it is damaged.
 DAMAGE: Final = (sqlite3.Error, MemoryError)

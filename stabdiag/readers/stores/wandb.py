@@ -153,7 +153,7 @@ def read(stream: Stream) -> Columns:
     """Read a ``.wandb`` file."""
     from google.protobuf.message import DecodeError
 
-    from stabdiag.readers.leveldb import LevelDbRecords, record_class
+    from stabdiag.readers.stores.leveldb import LevelDbRecords, record_class
 
     records = LevelDbRecords(stream, header=_WANDB_HEADER_SIZE)
     parsed = record_class().FromString

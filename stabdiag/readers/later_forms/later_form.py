@@ -20,7 +20,12 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_loss, names_measurements, names_results, names_split
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.continuation import CLOCK_ROLES, COMPARED_LOSSES, Remainder, with_remainder
+from stabdiag.readers.later_forms.continuation import (
+    CLOCK_ROLES,
+    COMPARED_LOSSES,
+    Remainder,
+    with_remainder,
+)
 from stabdiag.readers.source import Pieces, Stream
 from stabdiag.readers.text.lines.prefix import CLOCK
 
@@ -225,7 +230,7 @@ def _read_remainder(data: bytes) -> Columns | None:
 
 def _read_rows(columns: Columns, roles: Mapping[str, str], data: bytes) -> Columns | None:
     """Read the remainder of a log as rows without names, which continue its values."""
-    from stabdiag.readers.unnamed_rows import read_continuing_rows
+    from stabdiag.readers.later_forms.unnamed_rows import read_continuing_rows
 
     clock = next((roles[role] for role in CLOCK_ROLES if role in roles), None)
     counter, loss = columns.load(clock) if clock is not None else None, columns.load(roles["loss"])

@@ -18,7 +18,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import names_measurements
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import EXACT, Column, Columns
-from stabdiag.readers.stacked import source_names, stacked
+from stabdiag.readers.later_forms.stacked import source_names, stacked
 from stabdiag.readers.unnamed import A_TIME
 
 # Losses continue if the first few of the remainder are within this factor of the last few above.

@@ -1,0 +1,1 @@
+"""Databases and files that hold runs: MLflow, Optuna, Parquet, TensorBoard, Trackio, W&B."""
