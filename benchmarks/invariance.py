@@ -160,7 +160,7 @@ def _halves(records: Records) -> Mapping[str, Records]:
 
 
 def _without_evaluations(records: Records) -> Mapping[str, Records]:
-    """Return the records of the training, and those of the evaluations with their steps."""
+    """Return the training records, and the evaluation records with their steps."""
     train = [{key: record[key] for key in record if "eval" not in key} for record in records]
     evaluations = [
         {key: record[key] for key in record if key == "step" or "eval" in key}
@@ -254,7 +254,7 @@ REASONS: Final[Mapping[tuple[str, str], str]] = {
     ("scaled", "symptom-plateau-at-chance"): "the loss is compared with ln K",
     ("raised", "symptom-plateau-at-chance"): "the loss is compared with ln K",
     ("raised", "nan-filtered-fp16"): (
-        "a loss of exactly 0 stands for NaN in the logs of the Hugging Face Trainer"
+        "a loss of exactly 0 means NaN in the logs of the Hugging Face Trainer"
     ),
     ("bare", "divergence-lr-endless-warmup"): f"{_SERIES}: the learning rate",
     ("bare", "loss-scale-collapsed-often"): f"{_SERIES}: the loss scale",

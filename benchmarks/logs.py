@@ -32,7 +32,7 @@ MEGATRON = (
     " number of nan iterations:   0 |\n"
 )
 WARNING = "node-%d: UserWarning: 1Torch was not compiled with flash attention (at %d).\n"
-# Texts of which each line or each log has other words, or that are no log.
+# Texts with different words on each line or in each log, and texts that are not logs.
 OWN_RECORD = "step %d | loss %.4f | lr 3.00e-04 | 120000.0 tok/s\n"
 WORDS_PER_LINE, RECORDS_APART, NEW_NAMES = 16, 10, 6_000
 BAR = "10%|██        | 1/10 [00:01<00:02,  1.20it/s]\r"

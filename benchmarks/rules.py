@@ -7,8 +7,8 @@ python benchmarks/rules.py RULE... [--logs FOLDER]
 
 A rule is switched off, and the corpus (without two parts), the fixtures and, if asked for, a
 folder of logs are diagnosed again. The loss in correct answers is the worth of the rule. A run is
-only diagnosed again if the rule has an effect on it, and its symptoms are only checked again if
-what the tree measured or answered is different.
+only diagnosed again if the rule has an effect on it, and its symptoms are only checked again if the
+tree measured or answered something else.
 
 The page takes about ten minutes of one processor; ``--processes`` sets how many are used.
 """

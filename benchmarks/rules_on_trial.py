@@ -103,7 +103,7 @@ RULES: tuple[Rule, ...] = (
         name="abrupt",
         purpose="in a short log, a rise is compared with the few losses before it",
         off={f"{STATS}.abrupt:abrupt_spikes": always(())},
-        needed="logs of 10 to 200 epochs, in which the loss triples for some of them",
+        needed="logs of 10 to 200 epochs whose loss triples for a few epochs",
     ),
     Rule(
         name="stretches",
@@ -219,7 +219,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="turning point",
-        purpose="the step at which a rate or a weight norm began to move",
+        purpose="the step where a rate or a weight norm began to move",
         off={f"{TREE}.drivers:find_turn_step": always(None)},
         needed="which checkpoint to reload: six fixtures reload a later one without it",
     ),
@@ -234,10 +234,10 @@ RULES: tuple[Rule, ...] = (
 
 @contextmanager
 def listening(rules: Sequence[Rule], effective: set[str]) -> Iterator[None]:
-    """Record the rules whose result differs from that of their replacement when switched off.
+    """Record the rules whose result differs from their replacement's when switched off.
 
-    A rule without such a difference has no effect on a run. A row has an effect if it decides about
-    an event. Other constants are always recorded.
+    A rule with the same result has no effect on a run. A row has an effect if it decides about an
+    event. Other constants are always recorded.
     """
 
     def listen(rule: Rule, new: Any) -> Callable[[Any], Any]:

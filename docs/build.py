@@ -285,7 +285,7 @@ def _roles_of_samples(reader: Reader) -> Iterator[str]:
     """Yield the columns of each role in the samples of a format, and the settings in them."""
     columns_by_role: dict[str, list[str]] = {}
     settings: set[str] = set()
-    # The page does not depend on which packages are installed.
+    # Skip readers with an optional package, so that the page is the same without it.
     for path in () if reader.extra else sorted((SAMPLES / reader.name).glob("*")):
         history = read(path)
         for role, series in history.series.items():

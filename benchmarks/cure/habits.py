@@ -33,7 +33,7 @@ from torch.utils.checkpoint import checkpoint
 BAR: Final = 0.05  # the share of runs that may have an alarm
 
 
-# Each habit changes a loop. Its task is the one on which it is common.
+# Each habit changes a loop. Its task is one where people often do this.
 
 
 def accumulation(loop: Loop) -> None:

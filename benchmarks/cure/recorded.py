@@ -205,7 +205,7 @@ def train_all(options: argparse.Namespace) -> None:
 
 
 def records_in(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file, none if there is no file."""
+    """Return the records of a file, none if the file does not exist."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 

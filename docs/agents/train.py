@@ -1,6 +1,6 @@
 """Train a small classifier as a configuration says, and log it: python train.py CONFIG LOG [SEED].
 
-It stands for a training script that a program runs again with another configuration.
+An example of a training script that a program runs again with another configuration.
 """
 
 import json

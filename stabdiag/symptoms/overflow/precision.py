@@ -59,7 +59,7 @@ def overflow_rate_high(case: Case) -> Evidence | None:
 
 
 def _skipped_by_loop(case: Case, first: int, measured: Mapping[str, Scalar]) -> Evidence:
-    """Report steps that the training loop skips by a rule of its own: most of them are too many."""
+    """Report steps that the training loop itself skips, as a warning if these are most steps."""
     count, steps, fraction = (float(measured[key] or 0) for key in ("skipped", "steps", "fraction"))
     return Evidence(
         because=f"{plural(int(count), case.unit)} of {round(steps)} ({fraction:.1%}) were skipped "
@@ -71,11 +71,11 @@ def _skipped_by_loop(case: Case, first: int, measured: Mapping[str, Scalar]) -> 
         severity=Severity.WARNING if fraction > HALF else Severity.NOTE,
         first=Action(
             Do.CHECK_MODEL,
-            "Find the rule by which the training loop skips these steps, and check that each other "
-            "step calls optimizer.step().",
+            "Find the condition that makes the training loop skip these steps, and check that all "
+            "other steps call optimizer.step().",
             also=(Do.INSPECT_DATA,),
         ),
-        next_actions=(Action(Do.LOG_MORE, "Log the value that this rule tests."),),
+        next_actions=(Action(Do.LOG_MORE, "Log the value that this condition tests."),),
     )
 
 
