@@ -22,7 +22,7 @@ _ACTION_DIGITS: Final = 2
 _RATES: Final = ("peak_lr", "lr")
 _COUNT_FIELDS: Final = frozenset(word_list("warmup_steps total_steps batch_size"))
 
-# The direction in which an action changes a setting.
+# Actions that lower a setting, and actions that raise one.
 _LOWERS: Final = frozenset(
     {ActionKind.LOWER_LR, ActionKind.CLIP_GRADIENTS, ActionKind.LOWER_WEIGHT_DECAY}
 )

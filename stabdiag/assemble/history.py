@@ -188,9 +188,9 @@ def _ordered_values(
 ) -> tuple[Floats, Mask]:
     """Return the values that determine the order, NaN where not finite, and their records.
 
-    They are the losses. In a log of scores whose counter restarts with each epoch, the records are
-    those with a training accuracy. In a log of evaluations or rewards, they are those of the first
-    column, whose values return to their start if a new run begins.
+    These are the losses. A log of scores whose counter restarts with each epoch uses its records of
+    training accuracy. A log of evaluations or rewards uses the first column: its values return to
+    their start if a new run begins.
     """
     usable = losses.records & np.isfinite(losses.values)
     values = losses.values if usable.all() else np.where(usable, losses.values, np.nan)

@@ -119,7 +119,7 @@ def with_means(named: NamedColumns) -> NamedColumns:
 
 
 def _is_multiple(total: Column, mean: Column) -> bool:
-    """Return True if each value of a column is that of another one, times the same count."""
+    """Return True if a column is another column times a nearly constant count."""
     if total.is_text or mean.is_text or not np.array_equal(total.present, mean.present):
         return False
     sums, means = total.logged, mean.logged

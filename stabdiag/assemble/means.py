@@ -37,7 +37,7 @@ def without_running_means(
 
     Over many epochs, only the last loss of each epoch is kept. On a bar of Keras, or on another bar
     whose losses settle like means, the losses of few epochs become the means between its states.
-    Those of a short excerpt stay as they are printed.
+    A short excerpt keeps the printed losses.
     ``steps`` are the steps of the clock, continued across epochs.
     """
     rows = np.flatnonzero(losses.records & run)
@@ -147,7 +147,7 @@ def interval_means(counts: Ints, means: Floats) -> tuple[Mask, Floats]:
 
 
 def _interval_count(means: Floats) -> int:
-    """Return the number of intervals for which the rounding of the means is negligible."""
+    """Return the largest number of intervals that keeps the rounding of the means negligible."""
     places = next((n for n in range(_PLACES) if (means == np.round(means, n)).all()), _PLACES)
     level = float(np.median(np.abs(means))) if len(means) else 0.0
     return int(np.clip(_MAX_ROUNDING * level * 10.0**places, MIN_RECORDS, _INTERVALS))

@@ -302,8 +302,9 @@ def _is_hit_ratio(name: str, others: Sequence[str]) -> bool:
 def _has_scores(columns: Columns, names: Mapping[str, str]) -> bool:
     """Return True if a log has a counter or a clock, and a score whose better direction is known.
 
-    A file with one score a record needs no counter, as the logger of Torch7 writes it, nor does a
-    single evaluation. Several scores on several records may be those of different models.
+    A file with one score per record, as the logger of Torch7 writes it, needs no counter. A single
+    evaluation does not need one either. Several scores on several records may belong to different
+    models.
     """
     counters = {"step", "epoch", "clock"} & names.keys()
     accuracies = [names[role] for role in ("accuracy", "eval_accuracy") if role in names]

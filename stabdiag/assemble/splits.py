@@ -22,7 +22,7 @@ from stabdiag.model.roles.names import (
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column, Columns
 
-# The durations of an evaluation are not those of a training step.
+# Evaluation steps take another time than training steps.
 _TIME_ROLES: Final = ("step_time", "data_time", "throughput")
 
 

@@ -131,7 +131,7 @@ def _is_usable_epoch(
 
 
 def _are_first(epochs: Floats, losses: Floats) -> Mask:
-    """Return where a record is not a copy of the one before it, which another rank printed.
+    """Return a mask of the records that are not copies of the record before, from another rank.
 
     Losses that are the same in all epochs may repeat in an epoch as well.
     """

@@ -39,7 +39,7 @@ class GuardedReferences:
 def guard(references: Sequence[RunProfile]) -> GuardedReferences:
     """Test each reference against the others.
 
-    Of four or more, at most a quarter are left out, the worst first.
+    At most a quarter of four or more are left out, the worst first.
     """
     kept = list(references)
     left_out: list[UnusedReference] = []
@@ -48,7 +48,8 @@ def guard(references: Sequence[RunProfile]) -> GuardedReferences:
     while len(kept) >= _MIN_TO_LEAVE_OUT - 1:
         peaks = _peaks(kept)
         worst = [max(own.values(), key=lambda peak: peak.size, default=_NO_PEAK) for own in peaks]
-        # One at a time, since a bad reference widens the band; of many, several do not.
+        # One at a time, since a bad reference widens the band. Among many references, several may
+        # be left out together.
         order = sorted(range(len(kept)), key=lambda position: -worst[position].size)
         limit = _LEAVE_OUT_FACTOR * deviation_bar(len(kept) - 1)
         odd = [at for at in order[: max(len(kept) // MANY, 1)] if worst[at].size > limit]

@@ -231,7 +231,7 @@ def scan(
 
 
 def _is_file_name(path: Path | None) -> bool:
-    """Whether the name is that of a report or of a table, and not of a folder of rows."""
+    """Whether a path names a report or a table, not a folder of rows."""
     if path is None or path.is_dir():
         return False
     suffix = path.suffix.lower()

@@ -30,7 +30,7 @@ _SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECAS
 # At most this many seeds are listed.
 _MAX_SEEDS: Final = 6
 
-# A rank in a section with one of these words is that of a matrix: lora.rank.
+# In a section with one of these words, a rank is the rank of a matrix: lora.rank.
 _OF_MATRICES: Final = ("lora", "adapter", "peft", "galore")
 
 

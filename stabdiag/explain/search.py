@@ -37,7 +37,7 @@ _IGNORED: Final = frozenset(
 _ENDINGS: Final = ("ing", "ed", "es", "s", "e")
 
 _MOST: Final = 8
-# What a word is worth in the name and the title, in the first paragraph, and elsewhere.
+# The weights of words in the name and the title, in the first paragraph, and elsewhere.
 _IN_HEADING, _IN_MEANING, _IN_TEXT = 6.0, 2.0, 1.0
 
 
@@ -73,7 +73,7 @@ def search(query: str, headings: Mapping[str, str], pages: Mapping[str, str]) ->
 
 
 def _weights(heading: str, page: str) -> dict[str, float]:
-    """Return what each word of a page is worth."""
+    """Return the weight of each word of a page."""
     _, _, text = page.partition("\n## ")
     meaning = text.partition("\n## ")[0]
     weights = dict.fromkeys(_meanings(text), _IN_TEXT)

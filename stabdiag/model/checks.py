@@ -48,7 +48,7 @@ def failed(because: str, *do: str | Action, severity: Severity = Severity.NOTE) 
 
 
 def unknown(because: str, *do: str | Action) -> Check:
-    """Return a check for which something was not logged or recorded."""
+    """Return a check that cannot be decided, because something was not logged or recorded."""
     return _check(State.UNKNOWN, because, do, Severity.NOTE)
 
 

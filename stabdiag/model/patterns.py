@@ -53,7 +53,7 @@ _MIN_FIXED: Final = 3
 
 @lru_cache(maxsize=1 << 10)
 def fixed_starts(pattern: bytes) -> tuple[bytes, ...]:
-    r"""Return the texts of which one is at the start of each match of a pattern.
+    r"""Return the possible beginnings of a match of a pattern.
 
     Return none if the start of a match is not fixed, or is short: under three bytes without digits.
 

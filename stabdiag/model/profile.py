@@ -39,8 +39,8 @@ class Levels:
     def with_logs_of_means(self) -> Levels:
         """Return the levels with the logarithm of each mean, not the mean of logarithms.
 
-        The logarithm of noisy values is lower on average than that of their mean. A log of means
-        over several steps can only be compared with a log of every step by means.
+        The mean of logarithms is below the logarithm of the mean (Jensen). Only means make a log of
+        averages over several steps comparable with a log of every step.
         """
         if not self.is_positive:
             return self

@@ -20,7 +20,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import Row
 
 ROWS_VERSION: Final = 1
-"""Of the layout of a store; each part names it in its metadata."""
+"""The version of the layout of a store, in the metadata of each part."""
 
 METADATA: Final = b"stabdiag-scan"
 

@@ -1,4 +1,4 @@
-"""The folders in which PyTorch's ``SummaryWriter.add_scalars`` writes one curve each.
+"""Folders of PyTorch's ``SummaryWriter.add_scalars``, which writes each curve into its own.
 
 ``add_scalars("loss", {"train": 0.5, "val": 0.6}, step)`` writes the tag ``loss`` into the folders
 ``loss_train`` and ``loss_val`` next to the event file of the run. They look like separate runs.

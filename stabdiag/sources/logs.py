@@ -74,8 +74,8 @@ _LOG_WORDS: Final = frozenset(
         "debug internal console event events state stats run raw main"
     )
 )
-# Pages that may be a log if each word of their name is one of a log: results.md. A notebook holds
-# what it printed, whatever its name.
+# Pages that may be a log if all words of their name are log words: results.md. A notebook contains
+# its printed output, so any name will do.
 _NOTEBOOK_SUFFIX: Final = ".ipynb"
 _PAGE_SUFFIXES: Final = frozenset(word_list(".ipynb .md .rst .html .yaml .yml .toml"))
 _NUMBER_OF_PAGE: Final = lazy_pattern(r"\d+")
@@ -154,7 +154,7 @@ def has_generic_name(stem: str) -> bool:
 
 
 def is_page_without_log(path: PurePath, losses: float) -> bool:
-    """Return True if a file is a page with so few losses that it is not the log of a run."""
+    """Return True if a file is a page with too few losses for the log of a run."""
     return path.suffix.lower() in _PAGE_SUFFIXES and losses < _MIN_LOSSES_OF_PAGE
 
 

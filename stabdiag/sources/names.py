@@ -26,7 +26,7 @@ def without_packed_suffix(name: str) -> str:
 
 
 def without_numbers(name: str) -> str:
-    """Return the name of a file without its numbers, by which the files of a job differ."""
+    """Return the name of a file without its numbers, because the files of a job differ in them."""
     return _NUMBER_IN_NAME.sub("", name)
 
 
@@ -40,7 +40,7 @@ _PLAIN_NAMES: Final = frozenset(
 
 
 def run_name(source: str, *, parents: int | None = None) -> str:
-    """Return the name by which people know a run: its file, or its folder if the file is plain.
+    """Return a readable name of a run: its file, or its folder if many runs share the file name.
 
     With ``parents``, numbered folders below it and that many folders above it are included.
 

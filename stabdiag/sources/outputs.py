@@ -1,8 +1,8 @@
-"""Outputs next to a log: the last messages of its job, which other files hold.
+"""Outputs next to a log: other files that contain the last messages of its job.
 
 A scheduler or a shell writes the error output of a job to a file of its own: ``train.err`` next to
-``train.log``, ``job.e123`` next to ``job.o123``, ``stderr`` next to ``metrics.csv``. A run that
-failed shows this only there. The end of such a file counts as the end of the log.
+``train.log``, ``job.e123`` next to ``job.o123``, ``stderr`` next to ``metrics.csv``. Often only
+this file shows that a run failed. Its end counts as the end of the log.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _parsed(name: str) -> _OutputName:
 
 
 def is_output(name: str) -> bool:
-    """Return True if a name shows no more than that a file is the output of a training."""
+    """Return True if a name shows only that a file is the output of some training run."""
     parsed = _parsed(name)
     return parsed.is_text and (parsed.is_error or parsed.is_console or parsed.is_generic)
 
@@ -117,9 +117,9 @@ def is_output(name: str) -> bool:
 def find_outputs(log: str, names: Iterable[str]) -> list[str]:
     """Return the outputs of the job of a log among the names in its folder.
 
-    An error output shares its other words with the log, or both show no run. A console output
-    counts next to any log that shows no run, and a text next to a table. The number of a job is no
-    part of the name of its log; of several jobs, the last counts.
+    An error output shares its other words with the log, or neither name shows a run. If the log's
+    name shows no run, a console output also counts, and so does a text if the log is a table. Only
+    outputs have the number of a job in their names; if there are several jobs, the last one counts.
     """
     own = _parsed(log)
     outputs = sorted(name for name in names if name != log and _is_of_same_job(own, name))
@@ -216,7 +216,7 @@ def _end(path: Path) -> bytes:
 def _reports(end: bytes) -> Iterator[str]:
     """Yield the lines that report a failure, with the lines of tracebacks.
 
-    Updates that were skipped, and gradients that overflowed, are no failures: training went on.
+    Skipped updates and overflowed gradients are not failures: training continued.
     """
     from stabdiag.readers.text.messages.alarms import is_alarm
     from stabdiag.readers.text.messages.failures import Failure, classify_failure

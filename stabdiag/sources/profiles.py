@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PROFILE_VERSION: Final = 1
-"""Of the layout of a file, and of what its numbers mean."""
+"""The version of the layout of a file and of the meaning of its numbers."""
 
 _METADATA: Final = b"stabdiag-baseline"
 _MAGIC: Final = b"PAR1"

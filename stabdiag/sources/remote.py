@@ -2,8 +2,8 @@
 
 Web servers are not trusted. A server that stops sending times out. Only gzip is accepted as content
 encoding, and it is decompressed here. A redirect must not lead further inside the network than the
-URL of the user: not from the internet to a private network, and never to a link-local address, from
-which clouds serve credentials.
+URL of the user: not from the internet to a private network, and never to a link-local address,
+since clouds serve credentials there.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def evaluation_level(x: Floats) -> float:
 
 
 def second_half(x: Floats) -> Floats:
-    """Return the second half, in which most of a descent is over."""
+    """Return the second half: by then most of a descent is over."""
     return x[len(x) // 2 :]
 
 
@@ -108,8 +108,7 @@ def late_noise(x: Floats) -> float:
 def late_spread(x: Floats, sigma: float) -> float:
     """Return the spread of the second half, which includes slow variation.
 
-    It is at least ``sigma``, the noise of single values, for which the whole series is the larger
-    sample.
+    It is at least ``sigma``, the noise of single values, which the whole series estimates better.
     """
     late = second_half(x)[:: max(len(x) // SUBSAMPLE_SIZE, 1)]
     return max(robust_sigma(late), sigma)
@@ -152,7 +151,7 @@ def change_of_halves(x: Floats, least: float) -> float:
 
 
 def flat_part(levels: Floats, fallen: float) -> int:
-    """Return the first part from which a series is flat: nearly at its last level.
+    """Return the index of the part where a series becomes flat: it stays near its last level.
 
     Args:
         levels: the levels of equal parts.
@@ -200,11 +199,11 @@ def position_after(where: Mask) -> int:
 
 
 def nonfinite_end(values: Floats) -> int | None:
-    """Return the position from which values are not finite to their end, or None.
+    """Return the position where values become non-finite and stay so to the end, or None.
 
     A program may print NaN if there is nothing to average: no episode ended, or no example has a
-    label. This happens at the beginning of a run, or occasionally. Values that were finite before
-    and are not for the last tenth are lost.
+    label. This happens at the beginning of a run, or occasionally. Values are lost if they were
+    finite before and are not finite throughout the last tenth.
     """
     bad = ~np.isfinite(values)
     first = position_after(~bad)

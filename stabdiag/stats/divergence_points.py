@@ -84,10 +84,10 @@ def find_divergence_points(
 
 
 def lasting(mask: Mask, points: int) -> int | None:
-    """Return the first position from which at least half of ``points`` are marked, or None.
+    """Return the first position that begins ``points`` points, at least half of them marked.
 
     The position itself has to be marked in the mask, shape (n,). Near the end of the series fewer
-    points are enough, but at least three.
+    marked points suffice, but at least three. Return None if there is no such position.
     """
     count = np.concatenate(([0], np.cumsum(mask)))
     ends = np.minimum(np.arange(len(mask)) + points, len(mask))

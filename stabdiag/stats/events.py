@@ -128,7 +128,7 @@ def change_point(x: Floats, base: TrailingBaseline, at: int, lasting: int) -> in
     Args:
         x: shape (n,), finite.
         base: level and deviation of the points before each point.
-        at: the position from which the next points are too high.
+        at: the position where the next points are detected as too high.
         lasting: the minimum length of the shift, in points.
 
     The maximum-likelihood change point between the level before and the level after (Hinkley 1970,

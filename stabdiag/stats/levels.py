@@ -35,7 +35,7 @@ def levels(x: Floats, stretches: int) -> Floats:
 
     Returns:
         Shape (min(stretches, n),). Points that do not fill the parts evenly are dropped at the
-        beginning, because the end matters more. Of a long part, an evenly spaced sample is used.
+        beginning, because the end matters more. A long part is subsampled evenly.
     """
     count = min(stretches, len(x))
     size = len(x) // count

@@ -100,7 +100,7 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
 
 
 def high_peaks(points: Residuals) -> PeakGroup | None:
-    """Return all peaks as high as those of a group, unless they are too frequent.
+    """Return all peaks that are high enough for a group, unless they are too frequent.
 
     No gap needs to separate them from the noise.
     """
@@ -148,7 +148,7 @@ def _decluster(points: Residuals) -> _Declustered | None:
 def _group(
     points: Residuals, excursions: _Declustered, members: Ints, noise: float, *, is_rare: bool
 ) -> PeakGroup:
-    """Return some excursions as a group, except those of the initial descent that did not rise."""
+    """Return excursions as a group, without parts of the initial descent that did not rise."""
     scores, far, begins = points.scores, excursions.far, excursions.begins
     ends = np.append(begins[1:], len(far))[members]
     parts = [far[begin:end] for begin, end in zip(begins[members], ends, strict=True)]

@@ -223,7 +223,7 @@ def _steady(x: Floats) -> Rise | None:
 
 
 def _min_increasing(x: Floats, best: int) -> int:
-    """Return how many points have to increase from the position ``best`` on."""
+    """Return the number of points after ``best`` that have to increase."""
     past, climbing = x[: best + 1], x[best:]
     is_tenfold = x[-1] > max(TENFOLD * past.max(initial=0.0), _BEYOND_GUESSING)
     if is_tenfold and bool((climbing[1:] > _MIN_TOTAL_RATIO * climbing[:-1]).all()):

@@ -172,7 +172,7 @@ def late_recovery(x: Floats, spike: Spike, sigmas: float) -> int | None:
 
 
 def blowup_start(x: Floats, at: int) -> int:
-    """Return the position from which a loss stayed far above everything before it.
+    """Return the position where a loss rose far above everything before it, and stayed there.
 
     Args:
         x: shape (n,), finite.
@@ -197,7 +197,7 @@ def rise_points(x: Floats, at: int, reach: SearchWindows) -> int:
     Args:
         x: shape (n,), finite.
         at: the position where the rise was detected.
-        reach: the windows in which to search for the start of the rise and its peak.
+        reach: the windows to search for the start of the rise and its peak.
 
     The height is measured from the lowest level before ``at`` to the peak after it. A spike rises
     immediately, a climb gradually. The loss is smoothed by medians of 5; a peak that disappears is

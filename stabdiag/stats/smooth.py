@@ -25,7 +25,7 @@ def turning_point(at: Floats, x: Floats, span: float, first: float = -np.inf) ->
         at: shape (n,), the positions of the points, rising.
         x: shape (n,), finite, with little noise.
         span: the length over which the rise is measured, in units of ``at``.
-        first: the position from which rises count; the turn may be before it.
+        first: rises before this position do not count; the turn may be before it.
 
     Returns:
         The intersection of the line through the slow points before the turn with the line through

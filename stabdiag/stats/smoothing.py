@@ -24,9 +24,9 @@ from stabdiag.stats.standards import (
 )
 from stabdiag.stats.trend import without_line
 
-# A series is an average if its changes over five points vary by this factor more than those over
+# A series is an average if its changes over five points vary by this factor more than changes over
 # one: a new value has a weight of at most a fifth. Changes are compared over up to a quarter of
-# half of the log. The first value is compared with those of this many memories, at least 50.
+# half of the log. The first value is compared with the values of this many memories, at least 50.
 _MIN_VARIOGRAM_RATIO: Final = 3.0
 _SPANS: Final = QUARTERS
 _MAX_CORRELATION: Final = QUARTER
@@ -51,7 +51,7 @@ class MovingAverage:
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the average, at most: that of a mean of 1 / weight values."""
+        """An upper bound: the standard deviation of a mean of 1 / weight values."""
         return self.value_sigma * float(np.sqrt(self.weight))
 
     def level_sigma(self, points: int) -> float:
@@ -81,8 +81,8 @@ def find_average(x: Floats) -> MovingAverage | None:
     ratios: list[float] = []
     while span <= len(halves[0]) // _SPANS:
         ratio = min(_variogram_ratio(half, span) for half in halves)
-        # The changes of a smooth curve, or of a drift, grow faster than those of a random walk.
-        # The changes of most series hardly grow, which the first span shows.
+        # Changes grow faster with the span in a smooth curve or a drift than in a random walk.
+        # In most series they hardly grow, which the first span shows.
         if ratio > TWICE * span or (not ratios and ratio < _MIN_VARIOGRAM_RATIO):
             break
         ratios.append(ratio)
@@ -98,7 +98,7 @@ def find_average(x: Floats) -> MovingAverage | None:
     values = x[:-1] + changes / weights
     recent = without_line(values[len(values) // 2 :][:SUBSAMPLE_SIZE])
     later = max(round(HALF / weight), MIN_CONSECUTIVE)
-    # The single values of an average are independent, and those of a wave are not. A change by the
+    # The single values of an average are independent, unlike the values of a wave. A change by the
     # last digit is often followed by its opposite.
     lowest = -HALF if TWICE * last_digit(x) > first else -FIFTH
     if not lowest < _correlation(recent, 1) < _MAX_CORRELATION:
@@ -114,7 +114,10 @@ def _correlation(x: Floats, lag: int) -> float:
 
 
 def _variogram_ratio(x: Floats, span: int) -> float:
-    """Return how much more changes over ``span`` points vary than changes over one; 0 if none."""
+    """Return the mean square of changes over ``span`` points, divided by that over one point.
+
+    It is 0 if the series does not change.
+    """
     first = _mean_change(x, 1)
     ratio = _mean_change(x, span) / first if first > 0 else 0.0
     return ratio * ratio
@@ -136,7 +139,7 @@ def _mean_change(x: Floats, span: int) -> float:
 
 
 def chance_start(x: Floats, average: MovingAverage | None) -> int:
-    """Return the number of points for which a low first value counts by chance, or 0.
+    """Return the number of points that a first value lowers if it is low by chance, or 0.
 
     Args:
         x: shape (n,), finite.
@@ -157,7 +160,7 @@ def chance_start(x: Floats, average: MovingAverage | None) -> int:
 
 
 def single_value_sigma(x: Floats) -> float:
-    """Return the deviation of single values: of those that are averaged if a series is an average.
+    """Return the deviation of single values, before averaging if a series is a moving average.
 
     Args:
         x: shape (n,), finite, n at least 2.

@@ -80,7 +80,7 @@ def is_late_part(case: Case) -> bool:
 
 
 def first_position(case: Case) -> str:
-    """Return the epoch or the step at which a log begins, in words."""
+    """Return the first epoch or step of a log, in words."""
     epochs = case.history.finite("epoch").values
     if len(epochs) and epochs[0] > 1:
         return f"epoch {num(float(epochs[0]))}"
@@ -174,7 +174,7 @@ def few_trained(case: Case, *, needs_start: bool = True) -> str:
     if rate_is_zero(case, int(case.loss.steps[0])):
         return ""
     needed = limits.min_points if case.history.counts_epochs else limits.min_steps
-    # A counted record stands for all steps since the record before.
+    # A counted record covers all steps since the record before.
     is_enough = has_ended(case) or case.history.counts_records
     if is_enough and not case.history.counts_epochs:
         needed = min(needed, limits.min_steps_ended)

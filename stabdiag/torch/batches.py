@@ -129,5 +129,5 @@ def _digest(values: torch.Tensor) -> int:
 
 @cache
 def _weights(count: int) -> torch.Tensor:
-    """Return irrational weights, by which the sum depends on the order."""
+    """Return irrational weights, which make a sum depend on the order of its terms."""
     return (torch.arange(1, count + 1, dtype=torch.float64) * 0.6180339887498949).frac() + 0.1

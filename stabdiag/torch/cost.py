@@ -22,8 +22,8 @@ _MIN_ALLOWED = 0.2
 # The time of a timed call outside its own measurement.
 _CALL_SECONDS = 5e-7
 
-# The time of a step in which the recorder sleeps, and counts a reported loss, or is idle, and
-# counts the steps of the optimizer. The training pushes these calls out of the caches.
+# The recorder's time per step while it sleeps and counts reported losses, and while it is idle and
+# counts optimizer steps. The training pushes these calls out of the caches.
 _SLEEP_SECONDS, _IDLE_SECONDS = 5e-6, 3e-5
 
 # The recorder takes this much time before it begins to save it: a run of seconds gets all its rows.

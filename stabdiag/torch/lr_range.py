@@ -12,7 +12,7 @@ _HEIGHT = 8
 
 
 def steepest_rate(rates: Sequence[float], losses: Sequence[float]) -> float | None:
-    """Return the rate at which the loss falls fastest per step (Smith 2017), smoothed."""
+    """Return the rate of the fastest fall of the loss per step (Smith 2017), smoothed."""
     finite = [loss for loss in losses if math.isfinite(loss)]
     falls = [finite[at] - finite[at + _FALL_STEPS] for at in range(len(finite) - _FALL_STEPS)]
     if not falls or max(falls) <= 0:

@@ -40,8 +40,8 @@ class ProbeResult:
     ``phase`` is ``batch``, ``parameters``, ``forward``, ``loss``, ``backward``, ``optimizer``, or
     ``none`` where the step is finite. ``module`` is its name in the model, ``operation`` an aten
     operation or a node of the graph. ``reproduced`` counts the repeats that failed at the same
-    place. ``headroom`` has the largest activation of each of the last modules, in the order in
-    which they ran; ``in_fp32`` says whether the step is finite in full precision.
+    place. ``headroom`` has the largest activation of each of the last modules, in the order of
+    their calls; ``in_fp32`` says whether the step is finite in full precision.
     """
 
     phase: str

@@ -41,7 +41,7 @@ class Recorder(StepFollower):
         every: steps between two measurements of all layers.
         probe_every: steps between two forward passes of the held batch.
         budget: the fraction of a step's time that the recorder may take.
-        on_nonfinite: what to do about a loss that is not finite: ``record`` the last batches in
+        on_nonfinite: the reaction to a loss that is not finite: ``record`` the last batches in
             ``run.nan.pt``, ``stop`` ``batches()`` as well, ``skip`` the step (fused optimizers
             only), or ``ignore`` it and keep no batch.
         layers: a regular expression that picks layers by the names of their parameters.

@@ -190,7 +190,7 @@ def _moves(trial: _SanityTrial) -> tuple[CheckState, str]:
 
 
 def _chance(trial: _SanityTrial) -> tuple[CheckState, str]:
-    """The first loss is that of a guess among the classes."""
+    """The first loss equals a guess among the classes."""
     with isolated(trial.model) as inner, torch.enable_grad():
         loss = trial.loss(inner)
         facts, trial.settings = inspect_loss(loss.grad_fn)

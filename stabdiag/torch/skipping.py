@@ -17,7 +17,7 @@ class StepSkipper:
         self._optimizer: Any = None
 
     def before_step(self, optimizer: Any) -> None:
-        """Tell the optimizer to skip the step if a gradient is not finite."""
+        """Make the optimizer skip the step if a gradient is not finite."""
         if not getattr(optimizer, "_step_supports_amp_scaling", False):
             return
         if getattr(optimizer, "found_inf", None) is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Sleep:
-    """A time in which a recorder only counts the calls of the training loop.
+    """A period when a recorder only counts the calls of the training loop.
 
     ``calls_left`` is the number of calls until it ends.
     """

@@ -309,7 +309,7 @@ class StepFollower:
         """Mark the step as done. A loop that reports the loss before the step ends its row here."""
         self._stepped = True
         if self._last_event == "loss" and len(self._record.losses):
-            # No hook may be removed while an optimizer calls it, so such a loop is never slept in.
+            # No hook may be removed while an optimizer calls it, so the recorder never sleeps here.
             self._rhythm.restart()
             self._finish_row()
 

@@ -56,7 +56,7 @@ class StepRecord:
         return self._measurement is not None and self._measurement.by_layer
 
     def take_loss(self, loss: Any, *, inspects_graph: bool) -> None:
-        """Take the loss of a micro-batch; None stands for the sum of the backward roots."""
+        """Take the loss of a micro-batch; None means the sum of the backward roots."""
         self.take_inputs()
         if loss is None:
             self.losses.add_sum_of_roots(self._used_scale, inspects_graph=inspects_graph)

@@ -1,4 +1,4 @@
-"""The rules that decide what is a spike: tables in which the first row that applies decides."""
+"""The rules that decide what is a spike: in each table, the first row that applies decides."""
 
 from __future__ import annotations
 

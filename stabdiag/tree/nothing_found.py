@@ -94,7 +94,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
 
 
 def _low_start(case: Case) -> str:
-    """Describe a first loss far below that of an untrained model whose settings name none."""
+    """Describe a first loss that only a trained model reaches, if the settings name none."""
     chance = chance_loss(case)
     # A model that the settings name, or a log that begins later, explains it.
     if chance is None or case.names_pretrained_model is not None or not starts_pretrained(case):

@@ -104,7 +104,7 @@ def _ending(reward: Series, fall: Rise) -> Reward:
 def _is_usual(x: Floats, fall: Rise) -> bool:
     """Return True if a reward near the best level usually exceeds one at the end.
 
-    A few episodes with enormous rewards raise a mean, although the others were no better.
+    A few episodes with enormous rewards raise a mean, even if the others did not improve.
     """
     best = x[max(fall.best + 1 - fall.points, 0) : fall.best + fall.points]
     last = x[-fall.points :]

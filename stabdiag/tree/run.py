@@ -114,7 +114,7 @@ class Run:
 
     @cached_property
     def chance_start(self) -> int:
-        """The number of losses in which a first one counts that was low by chance."""
+        """The number of losses that the first one lowers if it was low by chance, or 0."""
         return chance_start(self.loss.values, self.average)
 
     @cached_property
@@ -124,7 +124,7 @@ class Run:
 
     @cached_property
     def loss_sigma(self) -> float:
-        """The deviation of single losses, of which there are at least two."""
+        """The deviation of single losses; there are at least two losses."""
         return diff_sigma(self.loss.values)
 
     @cached_property

@@ -30,7 +30,7 @@ _COURSES = {
     "grad_norm": "the gradient norm",
 }
 
-# Scores are reported if none of these were logged.
+# Other scores are reported only in a log without these.
 _MEASURES = ("reward", "accuracy", "eval_accuracy")
 
 # The series reported for a log without a loss.
@@ -41,7 +41,7 @@ _FP16, _FP8 = float(np.finfo(np.float16).max), 448.0
 
 
 def describe_short_log(case: Case) -> str:
-    """Describe the courses of the series, and values that stand out without a test."""
+    """Describe the courses of the series, and values that need no test to be remarkable."""
     sentences = (
         describe_course(case),
         _lost_rewards(case),
@@ -125,7 +125,7 @@ def _first_to_last(x: Floats) -> tuple[str, str]:
 
 
 def _rivals(case: Case) -> Iterator[tuple[str, Floats]]:
-    """Yield the column and values of the loss of a generator next to that of its discriminator."""
+    """Yield the column and values of a generator's loss if the loss is its discriminator's."""
     if case.loss_kind is LossKind.ADVERSARIAL:
         others = case.history.group("other_loss").values()
         rivals = (series for series in others if GENERATOR & {*name_words(series.column)})

@@ -194,7 +194,7 @@ def _answer(case: Case, question: Question, reply: Reply) -> Answer:
 
 def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
     outcome = OUTCOME_BY_SLUG[slug]
-    # Imported here, because a run in which nothing is found needs no advice.
+    # Imported here, because a run without findings needs no advice.
     from stabdiag.tree.advice.leaves import ADVICE
 
     advice = ADVICE[slug](case, answers)

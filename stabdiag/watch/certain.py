@@ -232,7 +232,7 @@ def _is_near_epoch_start(history: History, step: int) -> bool:
 def _follows_a_change_of_form(finding: Finding, report: Report) -> bool:
     """Return True if a finding began after the log changed its form.
 
-    The losses below the change continue those above it only as far as is known so far.
+    More records may show that the losses below the change do not continue the losses above it.
     """
     changes = (e for e in report.history.events if e.code is EventCode.FORM_CHANGED)
     return any(

@@ -188,7 +188,7 @@ def _with_bands(
 
 
 def _band_limits(values: Floats, band: SeriesComparison, scale: str) -> tuple[float, float]:
-    """Return the range in which a band is drawn: an edge far outside would flatten the curve."""
+    """Return the limits of a drawn band: an edge far outside would flatten the curve."""
     low, high = range_with_band(values, band)
     if scale == "linear":
         margin = high - low or abs(high)

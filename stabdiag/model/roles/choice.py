@@ -225,7 +225,7 @@ class _Choice:
             if len(others) < len(columns):
                 # Terms of a policy are added to it with weights that are not logged.
                 others = surrogate_losses(others) or surrogate_losses(columns) or columns
-                # Nor is the loss of a temperature a component of the value function's.
+                # The loss of a temperature is not a component of the value loss either.
                 others = [*filter(is_value_loss, others)] or others
                 columns = [*others, *(name for name in columns if name not in others)]
             variational_loss = find_variational_loss(others)

@@ -198,7 +198,7 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
     if _POLICY & set(words):
         return LossKind.POLICY
     others = [set(name_words(name)) for name in names if name != loss and not is_evaluation(name)]
-    # The critic of a policy estimates returns; that of a generator is its adversary.
+    # A critic estimates the returns of a policy, or is the adversary of a generator.
     of_policy = has_reward or any(_POLICY & own and _LOSS_WORDS & own for own in others)
     if _CRITIC in words and of_policy:
         return None if has_reward else LossKind.VALUE

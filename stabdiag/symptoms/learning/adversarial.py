@@ -1,4 +1,4 @@
-"""Adversarial training in which one network wins."""
+"""Adversarial training that one network wins."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _is_obvious(discriminator: Series, generator: Series) -> bool:
 def _without_mistakes(discriminator: Series, generator: Series) -> Evidence | None:
     """Return the evidence in a log that begins after the discriminator has won.
 
-    Its loss is exactly 0 in nearly all records, and that of the generator is not.
+    Its loss is exactly 0 in nearly all records, and the generator's loss is above 0.
     """
     zeros, level = int((discriminator.values == 0).sum()), end_level(generator.values)
     if level <= 0:
@@ -147,7 +147,7 @@ def _slow_down(reason: str) -> Action:
 def _networks(case: Case) -> tuple[Series, Series] | None:
     """Return the losses of the discriminator and the generator, or None.
 
-    Of several losses of the generator, the highest at the end counts.
+    If the generator has several losses, the highest at the end counts.
     """
     others = [series.finite() for series in case.history.group("other_loss").values()]
     losses = [series for series in (case.loss, *others) if len(series) >= _LEAST_RECORDS]

@@ -196,7 +196,7 @@ def _trains_a_policy(case: Case) -> bool:
 
 
 def _failure_step(series: Series, *, printed: bool) -> int | None:
-    """Return the step from which a loss is not finite for most of its records, or None.
+    """Return the step where a loss becomes non-finite in most of its records, or None.
 
     A column of only NaN has no values, unless the NaN is ``printed`` in the lines of a text log.
     """

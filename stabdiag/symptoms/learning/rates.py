@@ -153,7 +153,7 @@ def _never_returned(case: Case) -> Climb | None:
     least = case.limits.learning.above_start * began
     if not from_the_start(case) or began <= 0 or rest.min() <= least or case.chance_start:
         return None
-    # A rise that goes on is a divergence.
+    # A rise that continues is a divergence.
     if end_level(x) >= float(rest[:MIN_CONSECUTIVE].max()):
         return None
     return Climb(

@@ -124,7 +124,7 @@ class _Dip:
 
 
 def _few_values(case: Case) -> str:
-    """Return the reason why neither a score nor a reward is long enough, or ""."""
+    """Return the reason if all scores and rewards are too short, else ""."""
     longest = max((len(score.series) for score in scores(case)), default=0)
     rewards = len(case.history.finite("reward"))
     if longest >= _MIN_DIP_VALUES or rewards >= MIN_LONG_LOG:

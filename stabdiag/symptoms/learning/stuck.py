@@ -87,7 +87,7 @@ def _min_identical(case: Case) -> int:
 
 
 def _falls_to_zero_at_once(x: Floats) -> bool:
-    """Return True if a loss was far above 0 just before it became 0 for good."""
+    """Return True if a loss was far above 0 just before it became 0 permanently."""
     others = x[x != 0]
     return len(others) > 0 and bool(others[-1] > _DROP_FRACTION * others[0])
 

@@ -72,7 +72,7 @@ def labels_in_order(case: Case) -> Evidence | None:
     ),
 )
 def inputs_rescaled(case: Case) -> Evidence | None:
-    """Do the inputs of some batches have clearly another scale than those of the others?"""
+    """Do the inputs of some batches clearly differ in scale from the other batches?"""
     series = case.history.finite(_INPUT_SCALE)
     positive = series.values > 0
     steps, scale = series.steps[positive], series.values[positive]
@@ -114,7 +114,7 @@ def inputs_rescaled(case: Case) -> Evidence | None:
 
 
 def _minority(x: Floats) -> Mask:
-    """Return which values are in the smaller of two groups, none if there is no gap between them.
+    """Return a mask of the smaller of two groups; it is empty if no gap separates them.
 
     The groups are on both sides of the widest gap between neighbors in order of size.
     """

@@ -40,5 +40,5 @@ class RecordedLimits:
     """Runs that end at their noise floor gain 18 to 56 % by averaging their last weights, healthy
     ones 4 % at most."""
     training_excess: float = limit(5.0, unit="standard errors", at_least=2.0)
-    """Trained examples are usually easier than held ones. This far above them, their labels are
+    """Trained examples are usually easier than held-out ones. This far above them, their labels are
     wrong or they are other data."""

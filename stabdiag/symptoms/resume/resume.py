@@ -265,7 +265,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
 
 
 def _omitted_lines(case: Case) -> str:
-    """Return why the gaps between the steps are not those of the run, or ""."""
+    """Return the reason if the log, not the run, has gaps between its steps, else ""."""
     is_omitted = any(event.code is EventCode.LINES_OMITTED for event in case.history.events)
     return "lines are left out of the log" if is_omitted else ""
 

@@ -55,7 +55,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     is_low_by_chance = late.min() <= begun < median(late)
     if is_low_by_chance or high < risen or (high - begun <= CLEAR * noise and not stays):
         return None
-    # A warm-up does not fix a rate far above the range, or one at which the loss stays high.
+    # A warm-up does not fix a rate far above the range, or a loss that stays high afterwards.
     out_of_range = lr_out_of_range(case) if is_high(case) else None
     stays_up = out_of_range is None and median(late) >= risen
     step, steps = int(loss.steps[at]), _warmup(case)

@@ -44,7 +44,7 @@ def stall(case: Case) -> Evidence | None:
 
 
 def _stopped_early(case: Case) -> Evidence | None:
-    """Report an end for which the log gives a reason, such as an exception.
+    """Report an end that a message in the log explains, such as an exception.
 
     Without a reason, a run that stopped looks the same as a run that is still going. An error after
     the last planned steps counts as well: the evaluation or the last checkpoint may be missing.

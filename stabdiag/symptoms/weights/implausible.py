@@ -205,7 +205,7 @@ def _saturated(case: Case) -> Evidence | None:
 
 
 def _cost_of_wrong_answers(case: Case) -> tuple[int, float, str] | None:
-    """Return the first of the last few steps at which loss and accuracy show saturation."""
+    """Return the first of the last few steps whose loss and accuracy show saturation."""
     for name, role in (("eval_loss", "eval_accuracy"), ("loss", "accuracy")):
         loss, accuracy = case.history.finite(name), case.history.finite(role)
         steps, at_loss, at_accuracy = np.intersect1d(

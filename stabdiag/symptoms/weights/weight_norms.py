@@ -39,8 +39,7 @@ _MIN_KEPT = HALF
 def _ratios_of_norms(case: Case) -> list[NormGroup]:
     """Return the norms of updates relative to the norms of the same weights, for long series.
 
-    A norm above that of the weights, or equal to the gradient's, does not include the learning
-    rate.
+    A norm above the weights' norm, or equal to the gradient's, does not include the learning rate.
     """
     groups = []
     weights, gradients = case.history.group("weight_norm"), case.history.group("grad_norm")
@@ -84,7 +83,7 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     if group is None:
         return None
     begin, last = start_level(group.points.values), float(group.levels[-1])
-    # Some weights begin at zero, such as those of an adapter.
+    # Some weights begin at zero, as in an adapter.
     since_start = last / begin if begin > 0 else 0.0
     if _ratio(group) <= limit and (since_start <= limit or _ratio(group) <= limit**0.5):
         return None

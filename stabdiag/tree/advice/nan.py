@@ -1,4 +1,4 @@
-"""Advice on §1, NaN: what all precisions share, and the leaves other than that of fp16."""
+"""Advice on §1, NaN: the common part, and all leaves except fp16."""
 
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ def known_settings(case: Case) -> dict[str, SettingRange]:
 
 
 def _is_fine_tuned(case: Case) -> bool | None:
-    """Return whether a run is fine-tuned; None if neither the settings nor the loss say so.
+    """Return True if a run is fine-tuned, None if the settings and the loss do not show it.
 
-    A first loss far below log K does not say it: the log may begin in the middle of the run.
+    A first loss far below log K is not a proof: the log may begin in the middle of the run.
     """
     configured = case.names_pretrained_model
     return False if configured is None and starts_pretrained(case) is False else configured

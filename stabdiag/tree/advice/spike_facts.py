@@ -1,4 +1,4 @@
-"""What the advice on all spikes has in common: the summary, the cause, the checkpoint."""
+"""The common parts of the advice on spikes: the summary, the cause, the checkpoint."""
 
 from __future__ import annotations
 
