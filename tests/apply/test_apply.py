@@ -1,4 +1,4 @@
-"""An action of a report changes a configuration file, and nothing else in it."""
+"""Applying an action of a report changes one setting of a configuration file."""
 
 import difflib
 import io

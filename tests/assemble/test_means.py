@@ -14,7 +14,7 @@ def running_mean(values):
 
 
 def bars(*epochs, stride=5, sign="=", final=True):
-    """Return what Keras prints for epochs with these losses of batches."""
+    """Return the Keras output for epochs with these losses of batches."""
     lines = []
     for number, losses in enumerate(epochs, start=1):
         lines.append(f"Epoch {number}/10\n")

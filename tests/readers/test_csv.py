@@ -228,7 +228,7 @@ def test_steps_without_a_name_may_begin_again(log):
     rows = [*range(4), *range(12)]
     text = "".join(f"{n}\t{2.5 - n / 9}\t{0.5 + n / 70}\n" for n in rows)
     assert log(text, "loss.txt").names == ("step", "loss", "loss_2")
-    # Labels are no steps.
+    # Labels are not steps.
     labels = "".join(f"{n % 2}\t{2.5 - n / 9}\t{0.5 + n / 70}\n" for n in range(12))
     with pytest.raises(LogError, match="without a header"):
         log(labels, "losses.csv")
@@ -291,7 +291,7 @@ FALLS = [2.5, 2.25, 2.0, 1.5, 1.25, 1.0]
         # A rate that only falls, and a loss that only falls.
         ([[0.001, 0.0009, 0.0008, 0.0007, 0.0006, 0.0005], FALLS], "column 3"),
         ([FALLS, [0.1, 0.3, 0.5, 0.6, 0.7, 0.75]], "column 2"),
-        # The accuracy of a run that diverges falls, and so does that of a lost one.
+        # The accuracy falls if a run diverges or its loss becomes NaN.
         ([[2.5, 2.25, 2.0, 9.5, 82.5, 913.5], [0.1, 0.3, 0.5, 0.2, 0.1, 0.05]], None),
         ([[2.5, 2.25, *["nan"] * 4], [0.1, 0.3, *[0.05] * 4]], "column 2"),
         # The scale of the gradient overflows.

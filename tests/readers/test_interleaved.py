@@ -23,7 +23,7 @@ PAIRS.remove(("json", "cost"))
 
 
 def mixture(first, second, losses=LOSSES):
-    """Return a log in which every other line has the second form from the middle on."""
+    """Return a log with the second form on every other line from the middle on."""
     return "\n".join(
         FORMS[second if n >= FIRST and n % 2 else first](7 * n, loss)
         for n, loss in enumerate(losses)

@@ -223,7 +223,7 @@ def test_no_run_of_a_document_is_ignored(put, document):
         ({"fold_0": (LOST, 1), "fold_1": (SHORT, 1)}, "earlier-run-failed"),
         ({"small": (SHORT, 1), "large": (LOST, 1)}, "nan-dtype-unknown"),
         ([(LOST, 2), (SHORT, 2)], "earlier-run-failed"),
-        # The splits of one run, and lists without a counter, are no runs.
+        # The splits of one run, and lists without a counter, are not separate runs.
         ({"train": (SHORT, 1), "test": (SHORT, 1)}, "healthy"),
         ({"train": (SHORT, 1), "test": (LOST, 1)}, "eval-nonfinite"),
         ({"log": (SHORT, 1), "best": (SHORT[:3], 1)}, "healthy"),

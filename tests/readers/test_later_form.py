@@ -271,7 +271,7 @@ def test_a_log_may_change_its_form_twice(tmp_path):
     [
         # Another scale without a counter: the results of an evaluation.
         *("".join(f"sample {n} loss: {80 + n:.3f}\n" for n in range(40)),),
-        # The counter goes on, and two columns could be the loss; or none.
+        # The counter continues, and two columns could be the loss; or none.
         *("".join(f"{1200 + n * 10},7,2.21,2.22\n" for n in range(40)),),
         *("".join(f"{1200 + n * 10},7,{20 + n / 100},0.1\n" for n in range(40)),),
         # The counter begins again: a table of another kind.

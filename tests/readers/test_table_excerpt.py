@@ -71,7 +71,7 @@ def test_another_table_below_that_may_go_on_is_not_ignored(written, below, is_re
 @pytest.mark.parametrize(
     "table",
     [
-        # The first column is no counter: a table of results.
+        # The first column is not a counter: a table of results.
         "layers accuracy time\n2 0.71 3.0\n4 0.75 5.0\n8 0.78 9.0\n",
         # The counter does not rise.
         "step rmse_val rmse_trn\n3000 1.0 0.9\n2000 0.9 0.8\n1000 0.8 0.7\n",

@@ -16,7 +16,7 @@ JOURNAL = Path(__file__).parents[1] / "readers" / "samples" / "optuna-journal" /
 
 
 def losses(number, steps=120):
-    """Losses of a run; those of the second one go NaN."""
+    """Return the losses of a run; the second run goes NaN."""
     values = [2 + 2 * math.exp(-step / 40) + 0.01 * (step * 7 % 5) for step in range(steps)]
     return values[:-20] + [math.nan] * 20 if number == 1 else values
 

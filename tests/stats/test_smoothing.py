@@ -70,7 +70,7 @@ def test_an_average_is_recognized_with_its_memory(x, memory):
     "x",
     [
         noise(),
-        # Neither a climb, a step nor a smooth curve is an average.
+        # A climb, a step and a smooth curve are not averages.
         noise() + np.linspace(0, 4, STEPS) ** 2,
         noise() + np.where(np.arange(STEPS) > 700, 3.0, 0.0),
         3.0 * np.exp(-np.arange(STEPS) / 300),

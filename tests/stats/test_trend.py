@@ -63,7 +63,7 @@ def test_kendall_score_counts_rising_and_falling_pairs(values):
 
 
 def test_ties_narrow_the_variance_of_the_kendall_score():
-    # Kendall 1975, eq. 4.4, for 5 values of which 2 and 3 are equal.
+    # Kendall 1975, eq. 4.4, for 5 values with ties of 2 and 3.
     score, variance = kendall_score(np.array([1.0, 1.0, 2.0, 2.0, 2.0]))
     assert score == 6
     assert variance == (5 * 4 * 15 - 2 * 1 * 9 - 3 * 2 * 11) / 18

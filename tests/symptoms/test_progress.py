@@ -302,7 +302,7 @@ NEGATIVE = -np.geomspace(4, 300, 24)
         (NEGATIVE, {}, {"num_classes": 10}, "error"),
         # nll_loss of probabilities.
         (-np.linspace(0.1, 0.9, 24), {"accuracy": np.linspace(0.1, 0.9, 24)}, {}, "warning"),
-        # A loss of embeddings, a density, a cross-entropy that is 0 but for rounding, a policy.
+        # A loss of embeddings, a density, a cross-entropy of 0 up to rounding, a policy.
         (NEGATIVE, {"accuracy": np.linspace(0.1, 0.9, 24)}, {}, None),
         (NEGATIVE, {}, {}, ("manifest.vocab_size or accuracy or eval_accuracy or score",)),
         # A perplexity is the exponential of a cross-entropy, and falls with a wrong one, too.
@@ -369,7 +369,7 @@ def test_a_low_rate_is_the_first_suspect_where_nothing_is_learned(symptom):
 @pytest.mark.parametrize(
     ("columns", "manifest", "begin"),
     [
-        ({}, {}, "Scale the inputs"),  # 1008 is no usual log K times a power of two
+        ({}, {}, "Scale the inputs"),  # 1008 is not a usual log K times a power of two
         ({}, {"batch_size": 256}, "Divide the loss by the 256 examples"),
         ({}, {"batch_size": 64}, "Scale the inputs"),
         ({"eval_loss": 2.0}, {}, "Divide the loss"),
@@ -679,7 +679,7 @@ def test_targets_far_from_zero_are_standardized_first(symptom, r2, kind):
 
 
 def scored(bad, name="fid", *, with_loss=False):
-    """Return a log of 40 scores of which some are NaN, with or without a loss."""
+    """Return a log of 40 scores, some of them NaN, with or without a loss."""
     at = np.arange(40)
     learned = 1 - np.exp(-at / 10)
     scores = 300 - 250 * learned if name == "fid" else 0.1 + 0.7 * learned

@@ -129,7 +129,7 @@ def test_a_flat_reward_without_exploration_needs_entropy(symptom, last, begin):
 
 
 def rewards(bad):
-    """Return a log of 200 rising rewards, of which some are NaN."""
+    """Return a log of 200 rising rewards, some of them NaN."""
     at = np.arange(200)
     reward = 400 * (1 - np.exp(-at / 50)) + np.random.default_rng(1).normal(0, 5, 200)
     reward[bad] = np.nan

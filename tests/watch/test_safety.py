@@ -35,7 +35,7 @@ def steps(losses, begin=0):
 
 
 def ended_at(before, later, *, block=1):
-    """Return the number of later records at which a watch is certain, or None."""
+    """Return the number of later records that make a watch certain, or None."""
     initial = InitialLosses.of(stabdiag.diagnose(before)) if before else None
     for count in range(block, len(later) + 1, block):
         report = stabdiag.diagnose([*before, *later[:count]])

@@ -1,4 +1,4 @@
-"""A log that goes on in words below its last record."""
+"""A log that continues in words below its last record."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The bar of an evaluation below the last epoch of Keras is no state of that epoch."""
+"""The bar of an evaluation below the last epoch of Keras is not a state of that epoch."""
 
 import pytest
 

@@ -651,7 +651,7 @@ def test_a_line_that_breaks_off_before_its_loss_is_not_left_out(diagnosed):
     line = "\titers: {n}, epoch: 1 | loss: {loss:.4f}\n"
     text = "".join(line.format(n=100 * n, loss=falling(n, 30)) for n in range(1, 31))
     assert diagnosed(text + "\titers: 3100, epoch: 1 |\n").diagnosis.slug == "healthy"
-    # Many records without their loss are a sign that the loss is no longer a number.
+    # Many records without their loss are a sign of a loss that became NaN.
     lost = "".join(f"\titers: {100 * n}, epoch: 1 |\n" for n in range(31, 40))
     assert diagnosed(text + lost).diagnosis.slug == "partly-read"
 

@@ -1,4 +1,4 @@
-"""Styles in which people print names, values and counters of their own training loops."""
+"""Print styles of names, values and counters in custom training loops."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""How many of all are right, next to a score, is no counter."""
+"""The number of correct examples next to an accuracy is not a counter: Acc: 61.0% (610/1000)."""
 
 import pytest
 

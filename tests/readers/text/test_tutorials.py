@@ -214,7 +214,7 @@ def test_the_average_fitness_of_neat_is_the_reward(tmp_path):
     log.write_text(text)
     report = stabdiag.diagnose(log)
     assert report.history.series["reward"].values.tolist() == [20 + n for n in range(30)]
-    # The rows of its tables are no records that were not read.
+    # The rows of its tables do not count as unread records.
     assert report.diagnosis.slug == "insufficient-data"
 
 
