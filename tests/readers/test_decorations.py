@@ -229,3 +229,12 @@ def test_a_count_in_front_of_a_value_is_a_step(tmp_path, form):
     log = tmp_path / "train.log"
     log.write_text("".join(form.format(n=n, v=loss) + "\n" for n, loss in enumerate(LOSSES, 7)))
     assert stabdiag.diagnose(log).history.series["loss"].steps.tolist() == list(range(7, 47))
+
+
+def test_a_frame_around_columns_may_be_cut(tmp_path):
+    rows = ["step  loss    lr", *(f"{n}0    {4 - n}.125   0.001" for n in range(1, 4))]
+    framed = "\n".join(f"│{row:24}│" for row in rows)
+    (tmp_path / "run.log").write_text(f"{framed}\n│40    0.5     0.0")
+    loss = stabdiag.read(tmp_path / "run.log").series["loss"]
+    assert loss.values.tolist() == [3.125, 2.125, 1.125, 0.5]
+    assert loss.steps.tolist() == [10, 20, 30, 40]

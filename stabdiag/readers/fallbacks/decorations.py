@@ -68,7 +68,7 @@ _LABELS: Final = tuple(
         # A file that was searched, a list, a comment, a quotation, a difference, a border
         rb"[\w./-]{1,80}\.(?:log|txt|out|err|csv):(?:\d{1,9}:)?",
         rb"(?:[-*+] |\xe2\x80\xa2 )",
-        rb"(?:\#{1,3}|//|;|--) ?",
+        rb"(?:\#{1,3}|%{1,3}|//|;|--) ?",
         rb"(?:> ?){1,4}",
         rb"[+-](?![\d.])|\+(?=[\d.])",
         rb"(?:\xe2\x94\x82|\|(?= {1,2}\d)) ?",
@@ -144,7 +144,8 @@ def _find_decorations(lines: list[bytes]) -> list[re.Pattern[bytes]]:
 def _next_decoration(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
     if len(lines) < _MIN_LABELED:
         return None
-    least = _MIN_DECORATED * len(lines)
+    # A cut line lacks its end.
+    least = min(_MIN_DECORATED * len(lines), max(_MIN_LABELED, len(lines) - 1))
     for label in _LABELS:
         if sum(label.match(line) is not None for line in lines) >= least:
             return label
