@@ -37,7 +37,9 @@ def refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
         _refuse_sections(columns, names)
     counted = columns.load(counter).logged if counter else None
     # Compare instead of subtracting, since steps may be infinite.
-    is_counter = counted is not None and bool((counted[1:] >= counted[:-1]).all())
+    is_counter = (
+        counted is not None and len(counted) > 1 and bool((counted[1:] >= counted[:-1]).all())
+    )
     if is_counter or columns.rows < MIN_RECORDS:
         return
     for name in columns.names:

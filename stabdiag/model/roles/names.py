@@ -49,8 +49,8 @@ _MEASUREMENTS = frozenset(
 _RESULTS = frozenset(
     word_list(
         "model models model_name model_path model_file method methods algorithm team author trial "
-        "trial_id run_id run_name experiment experiment_name exp_name config_name architecture "
-        "optimizer task fold fold_id seed"
+        "trial_id trial_name run_id run_name experiment experiment_name exp_name config_name "
+        "architecture optimizer task fold fold_id seed"
     )
 )
 

@@ -76,6 +76,7 @@ _LISTED_NUMBERS: Final = lazy_pattern(
 )
 
 _TRIAL_NAME: Final = "trial name"
+_TRIAL_WORD: Final = lazy_pattern(r"\w")
 
 # The first names of a table of spaCy, and columns that are not losses.
 _SPACY: Final = ("E", "#")
@@ -173,9 +174,13 @@ def _full_tables(data: bytes) -> list[_Table]:
 
 
 def _lists_trials(table: _Table) -> bool:
-    """Return True for a table of Ray Tune with the state of several trials."""
-    is_of_trials = table.names[0].lower() == _TRIAL_NAME
-    return is_of_trials and len({row[0] for row in table.rows}) > 1
+    """Return True for a table of Ray Tune with the state of several trials, some without a loss."""
+    if table.names[0].lower() != _TRIAL_NAME:
+        return False
+    others = (_BETWEEN_BARS.findall(line.text.strip()) for line in table.others)
+    waiting = {row[0].strip() for row in others if len(row) == len(table.names)}
+    started = {cell.decode() for cell, *_ in table.rows if cell is not None}
+    return len(started | {*filter(_TRIAL_WORD.search, waiting)}) > 1
 
 
 def _largest(data: bytes) -> _Table | None:
