@@ -163,3 +163,25 @@ def test_what_ended_a_run_below_its_summary_is_read(put):
     report = stabdiag.diagnose(put(f"{summary}slurmstepd: error: Detected 1 oom-kill event(s)\n"))
     assert report.diagnosis.slug == "stall"
     assert [event.line for event in report.history.events if event.line] == [5]
+
+
+@pytest.mark.parametrize(("bar", "rule"), [("│", "─"), ("┃", "━"), ("║", "═"), ("|", "-")])
+@pytest.mark.parametrize("sets", [1, 2])
+def test_a_frame_of_names_and_values_is_an_evaluation(diagnosed, bar, rule, sets):
+    scores = [("val_f1", "0.731"), ("val_loss", "0.812")]
+    cells = [(name, *(value for _ in range(sets))) for name, value in scores]
+    rows = "".join(f"{bar} {f' {bar} '.join(row)} {bar}\n" for row in cells)
+    text = f"- run 12: dropout - 0.4; lr = 5e-5\n{12 * rule}\n{rows}{12 * rule}\n"
+    diagnosis = diagnosed(text)
+    assert diagnosis.slug == "insufficient-data"
+    assert "0.812" in diagnosis.summary
+
+
+def test_a_frame_of_settings_is_no_evaluation(diagnosed):
+    with pytest.raises(LogError):
+        diagnosed("│ dropout │ 0.1 │\n│ accuracy_weight │ 0.5 │\n│ lr │ 0.01 │\n")
+
+
+def test_the_only_round_of_boosting_has_its_count(diagnosed):
+    text = "[150]\ttraining's multi_logloss: 0.4812\tvalid_1's multi_logloss: 0.5233\n"
+    assert "1 loss at step 150" in diagnosed(text).summary

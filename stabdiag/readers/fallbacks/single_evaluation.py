@@ -26,7 +26,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
 from stabdiag.readers.text.lines.clean import cleaned
 from stabdiag.readers.text.lines.counters import LONE_COUNT, counter_value, is_word, line_counters
-from stabdiag.readers.text.lines.grammar import is_a_loss
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
 from stabdiag.readers.text.lines.tokens import Field, line_fields
 from stabdiag.readers.text.names.standard_names import find_normalizations, normalize
 
@@ -53,6 +53,14 @@ _REPORT: Final = lazy_pattern(
     rb"(?:[ \t]{0,60}m(?:acro|icro) avg [^\n]{1,80}\n){0,2}"
     rb"[ \t]{0,60}(?:weighted avg|avg / total) {1,12}(?P<precision>\d\.\d{1,4})"
     rb" {1,12}(?P<recall>\d\.\d{1,4}) {1,12}(?P<f1>\d\.\d{1,4}) {1,12}\d{1,12}[ \t]{0,8}$"
+)
+
+# A row of a frame, as Rich and Lightning print it: │ test_f1 │ 0.87 │. Of several numbers, one for
+# each set, the first counts.
+_BAR: Final = rb"[ \t]{0,80}(?:\||\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]{0,80}"
+_FRAMED_PAIR: Final = lazy_pattern(
+    rb"(?m)^%b([A-Za-z][\w@./() -]{0,60}?)%b(%b)%b[^A-Za-z\n]{0,400}$"
+    % (_BAR, _BAR, NUMBER_PATTERN, _BAR)
 )
 
 # A score has decimals, unlike the number of its classes, or is not finite.
@@ -82,7 +90,8 @@ def evaluated(
 
 def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
     """Return the scores of the only evaluation of a text, or None."""
-    data = _REPORT.sub(_as_pairs, data)
+    framed = [b"%b: %b" % pair for pair in _FRAMED_PAIR.findall(data)]
+    data = b"\n".join(framed) if len(framed) >= _MIN_MEASURED else _REPORT.sub(_as_pairs, data)
     lines = [line for line in data.split(b"\n") if _ANY_WORD.search(line)]
     fields = [(line, [*_assigned(line)]) for line in lines]
     named = [(line, item) for line, items in fields for item in items]
@@ -115,6 +124,9 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
         for word, counts in _counts(lines).items()
         if len(counts) == 1 and assign([word]).has("step", "epoch")
     ]
+    rounds = [line[slice(*at)] for line in lines if (at := line_counters(line).get(LONE_COUNT))]
+    if not counters and len(rounds) == 1:
+        counters = [("step", str(counter_value(rounds[0])))]
     return [*counters, *((name, value.decode()) for name, value in scores)]
 
 
