@@ -53,3 +53,12 @@ def test_a_run_may_fail_after_its_first_record(diagnosed, startup, record, end):
 def test_other_texts_with_a_traceback_are_refused(diagnosed, text):
     with pytest.raises(LogError):
         diagnosed(text)
+
+
+@pytest.mark.parametrize("again", ["", "[rank 0][Train](4000/4000) average loss: 0.4375\n"])
+def test_lines_with_the_same_position_are_a_record(diagnosed, again):
+    values = {"pos_loss": 0.3125, "neg_loss": 0.5625, "loss": 0.4375, "penalty": 0.0625}
+    lines = (f"[rank 0][Train](4000/4000) average {name}: {v}\n" for name, v in values.items())
+    diagnosis = diagnosed("".join(lines) + again)
+    assert "1 loss at step 4000" in diagnosis.summary
+    assert "0.4375" in diagnosis.summary

@@ -30,6 +30,7 @@ from stabdiag.readers.text.evidence.sample import (
 from stabdiag.readers.text.lines.counters import (
     COARSE,
     EPOCH,
+    NTH,
     counter_value,
     find_headings,
     is_word,
@@ -268,14 +269,24 @@ def _shares_count(line: bytes, records: Sequence[Mapping[bytes, int]]) -> bool:
 
 
 def _split_record(shapes: Shapes) -> TextEvidence | None:
-    """Return the evidence in lines with the same count of the same counter and different losses."""
-    lines = [line for shape in shapes.values() for line in shape]
-    words = (word for word in lines[0] if is_word(word)) if len(lines) == len(shapes) > 1 else ()
-    for word in words:
-        if len({line.get(word) for line in lines}) == 1:
+    """Return the evidence in lines with the same count of the same counter and different losses.
+
+    A program may print a line again. Of positions, 1000/5000, several lines have to be the same.
+    """
+    lines = [line for shape in shapes.values() for line in _distinct(shape)]
+    if len(lines) != len(shapes) or len(lines) == 1:
+        return None
+    for word in lines[0]:
+        is_counter = is_word(word) or (word.startswith(NTH) and len(lines) >= _MIN_RECORD)
+        if is_counter and len({line.get(word) for line in lines}) == 1:
             loss = loss_names(next(iter(shapes)))[0]
             return TextEvidence(counter=word, loss=loss, lines=len(lines), rising=1.0)
     return None
+
+
+def _distinct(lines: Sequence[Mapping[bytes, int]]) -> list[Mapping[bytes, int]]:
+    """Return the counters of lines without those that repeat the line above."""
+    return [line for at, line in enumerate(lines) if line not in lines[:at]]
 
 
 def _ranked_record(shapes: Shapes) -> TextEvidence | None:
