@@ -118,3 +118,13 @@ def test_a_measure_that_becomes_positive_is_a_score(read):
     line = "{n}:\tlearn: {a}\ttest: {b}\tbest: {b} ({n})\ttotal: {n}s\tremaining: 2m\n"
     text = "".join(line.format(n=n, a=n / 2 - 1, b=n / 2 - 1.5) for n in range(4))
     assert [*read(text)] == ["score/test_score"]
+
+
+@pytest.mark.parametrize("tested", ["", "test: 0.75\tbest: 0.75 (0)\t"])
+@pytest.mark.parametrize("counts", [[0], [200], [0, 100]])
+def test_a_line_of_catboost_has_its_count(read, tested, counts):
+    series = read(
+        "".join(f"{n}:\tlearn: 0.6875\t{tested}total: 9ms\tremaining: 2s\n" for n in counts)
+    )
+    assert series["loss"].steps.tolist() == counts
+    assert ("eval_loss" in series) == bool(tested)

@@ -23,6 +23,18 @@ BOOSTED_OBJECTIVES: Final = (
     Normalization((b"test: ", b"best: "), _TEST, b"test_objective: "),
 )
 _BOOSTED_LINES: Final = 100
+_FEW_BOOSTED: Final = 2
+# Of one or two lines, 0:  learn: 0.6931  total: 81.2ms, the course does not show the counter.
+_BOOSTED_LEARN: Final = Normalization(
+    (b"learn: ", b"total: "),
+    rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (?=%b[ \t])" % NUMBER_PATTERN,
+    rb"iteration \1 learn_loss: ",
+)
+_BOOSTED_TEST: Final = Normalization(
+    (b"test: ", b"best: "),
+    rb"(?<=[ \t])test: (?=%b[ \t]{1,12}best: )" % NUMBER_PATTERN,
+    b"test_loss: ",
+)
 
 BOOSTING: Final = (
     # XGBoost: [3]	train-poisson-nloglik:2.31	test-tweedie-nloglik@1.5:20.1	test-mphe:1.2
@@ -127,7 +139,10 @@ def find_boosted(data: bytes) -> tuple[Normalization, ...]:
     is_negative = re.search(rb"learn: [^-]", data) is None
     if len(values) > 1 and values[0] < values[-1] and is_negative:
         return BOOSTED_OBJECTIVES
-    return (BOOSTED_SCORES,) if _are_boosted_scores(data) else ()
+    if _are_boosted_scores(data):
+        return (BOOSTED_SCORES,)
+    lines = islice(re.finditer(_BOOSTED_LEARN.pattern, data), _FEW_BOOSTED + 1)
+    return (_BOOSTED_LEARN, _BOOSTED_TEST) if len([*lines]) <= _FEW_BOOSTED else ()
 
 
 def _are_boosted_scores(data: bytes) -> bool:
