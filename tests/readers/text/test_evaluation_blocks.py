@@ -116,3 +116,22 @@ def test_positions_of_a_training_that_sums_up_each_epoch_are_no_evaluation(serie
         lines += [f"[{batch}/518]\tTime 0.727\tLoss {4 - epoch / 4}" for batch in (0, 200, 400)]
         lines += [f"Epoch [{epoch}/6]\tTime 90.7\tLoss {4 - epoch / 4}"]
     assert "eval_loss" not in series("\n".join(lines))
+
+
+def test_a_line_of_scores_names_the_split_of_the_loss_below(series):
+    text = "".join(
+        f"Epoch {epoch}\nTrain:   auc 61.5, f1 0.5\nloss {trained}, aux 0.5\n\n"
+        f"Validation: auc 58.2, f1 0.4\nloss {evaluated}, aux 0.6\n\n"
+        for epoch, trained, evaluated in zip(EPOCHS, TRAINED, EVALUATED, strict=True)
+    )
+    result = series(text)
+    assert result["loss"].values.tolist() == pytest.approx(TRAINED)
+    assert result["eval_loss"].values.tolist() == pytest.approx(EVALUATED)
+
+
+def test_scores_of_both_splits_above_a_loss_are_no_headings(series):
+    text = "".join(
+        f"Epoch {epoch}\nTrain Acc: 0.61\nVal Acc: 0.58\nloss: {trained}\n"
+        for epoch, trained in zip(EPOCHS, TRAINED, strict=True)
+    )
+    assert series(text)["loss"].values.tolist() == pytest.approx(TRAINED)

@@ -47,6 +47,12 @@ _NAMES_TRAINING: Final = lazy_pattern(
 )
 _NAMES_EVALUATION: Final = lazy_pattern(rb"(?<![a-z])(?:val|eval|test|valid)", re.IGNORECASE)
 
+# The first word of a line, and what is between it and the scores of a split.
+_SPLIT: Final = lazy_pattern(
+    rb"(?i)[\s\W]{0,40}(train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?)"
+    rb"\b[\s:|>\])-]{1,12}"
+)
+
 _MAX_HEADING: Final = 160
 
 # The fewest training lines that look like a line of an evaluation.
@@ -75,6 +81,7 @@ class EvaluationBlocks:
         self._inside = False
         self._is_first = False
         self._counts: dict[bytes, int] = {}
+        self._trained: set[tuple[str, ...]] = set()
         self._bars: set[bytes] = set()
 
     def mark(self, data: bytes) -> bytes:
@@ -100,10 +107,24 @@ class EvaluationBlocks:
                 self._is_first = False
                 is_marked = _NAMES_EVALUATION.search(line) or self._is_other_bar(line)
                 yield at, self._inside and not is_marked
-            elif _is_heading(line):
+            elif _is_heading(line) or self._has_scores_of_evaluation(line):
                 self._inside = self._is_first = True
             elif self._inside and len(line) <= _MAX_HEADING and _TRAINING.search(line):
                 self._inside = False
+
+    def _has_scores_of_evaluation(self, line: bytes) -> bool:
+        """Return True if a line has the scores that a training line above has.
+
+        Validation: tpr 34.8, tnr 69.0 is above a loss, like Train: tpr 13.8, tnr 51.4.
+        """
+        split = _SPLIT.match(line) if len(line) <= _MAX_HEADING else None
+        if split is None:
+            return False
+        names = (*(item.name for item in line_fields(line[split.end() :])),)
+        if names and _NAMES_TRAINING.search(split[1]):
+            self._trained.add(names)
+            return False
+        return names in self._trained
 
     def _continues(self, line: bytes) -> bool:
         """Return True if a record continues the count of the training, or of its epochs."""
@@ -132,7 +153,7 @@ def has_evaluation_blocks(data: bytes) -> bool:
     if not _may_have_headings(head):
         return False
     lines = head.split(b"\n")
-    if not any(map(_is_heading, lines)):
+    if not any(map(_is_heading, lines)) and not any(map(_SPLIT.match, lines)):
         return False
     training: list[tuple[str, ...]] = []
     evaluated: list[tuple[str, ...]] = []
