@@ -351,3 +351,16 @@ class TestTheLossOfASubclass:
         summary = "{'train_runtime': 9.0, 'train_loss': 7.0, 'epoch': 0.2}\n"
         history = stabdiag.read(put("".join((*self.LINES, self.EVALUATION, summary))))
         assert 7.0 not in history.series["loss"].values
+
+
+def test_the_dicts_of_another_programs_evaluations_are_not_the_log(tmp_path):
+    (tmp_path / "run.log").write_text(
+        "".join(
+            f"INFO - {{'valid/recall@5': 0.{n}5, 'valid/loss': {9 - n / 8}, 'epoch': {n}}}\n"
+            f"INFO - epoch {n + 1} train loss {6 - n / 4}\n"
+            for n in range(1, 5)
+        )
+    )
+    series = stabdiag.read(tmp_path / "run.log").series
+    assert series["loss"].values.tolist() == [5.75, 5.5, 5.25, 5.0]
+    assert series["eval_loss"].values.tolist() == [8.875, 8.75, 8.625, 8.5]

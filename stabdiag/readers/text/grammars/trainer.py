@@ -105,6 +105,9 @@ def _has_summaries(data: bytes) -> bool:
 _LOSS_ENTRY = (
     rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss(?:/[^'\n]{1,40})?': '?[-+.\w]{1,40}'?[,}]"
 )
+# Other programs print the losses of their evaluations in such lines, and those of the training in
+# words.
+_IDENTIFYING_LOSS = _LOSS_ENTRY.replace(rb"|[^'", rb"|(?!(?:val|valid|test)/)[^'", 1)
 # train: {'epoch': 0, 'loss': 2.05} is one of several lines in other programs, one per split.
 _WITHOUT_SPLIT = rb"(?<!train: \{)(?<!val: \{)(?<!test: \{)"
 # … - INFO - llmtuner.extras.callbacks - {'loss': 2.05, …} above the line of the Trainer itself.
@@ -157,7 +160,7 @@ GRAMMAR = Grammar(
             named=_column_name,
             signature=(
                 rb"\{%b(?='[^\n{}]{0,2000}?)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)"
-                % (_WITHOUT_SPLIT, _LOSS_ENTRY, _STEP_ENTRY)
+                % (_WITHOUT_SPLIT, _IDENTIFYING_LOSS, _STEP_ENTRY)
             ),
             step=Step.COMING,
         ),
