@@ -14,14 +14,11 @@ from stabdiag.readers.registry import reader
 from stabdiag.readers.run_columns import with_runs
 from stabdiag.readers.sniff import (
     CSV,
-    LABELED_BYTES,
     detect,
     has_known_names,
-    has_labeled_rows,
     reader_of_unknown,
     refuse_empty,
     refuse_pointer,
-    without_row_labels,
 )
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.unwrapping.compressed import decoded, unpacked
@@ -30,6 +27,11 @@ from stabdiag.readers.unwrapping.line_wraps import joined_lines
 from stabdiag.readers.unwrapping.listed import unlisted
 from stabdiag.readers.unwrapping.omissions import without_omissions
 from stabdiag.readers.unwrapping.python_dicts import with_json_lines
+from stabdiag.readers.unwrapping.row_labels import (
+    LABELED_BYTES,
+    has_labeled_rows,
+    without_row_labels,
+)
 from stabdiag.readers.unwrapping.wrapped import unwrapped
 
 # The formats whose records may have texts.

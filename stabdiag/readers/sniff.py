@@ -10,7 +10,6 @@ from textwrap import shorten
 from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
@@ -275,14 +274,21 @@ def has_known_names(detected: Reader, stream: Stream) -> bool:
 
 
 def _is_table_in_text(stream: Stream) -> bool:
-    """Return True if a table has no loss, but other lines of its text have one."""
+    """Return True if a table has no loss, but other lines of its text have one.
+
+    A table of names and values in Markdown may be above that of the epochs.
+    """
     from stabdiag.readers.csv.dialect import detect_dialect, has_loss
+    from stabdiag.readers.text.lines.grammar import is_a_loss
 
     head, is_complete = stream.head()
     dialect = detect_dialect(head, is_complete=is_complete)
-    if dialect is None or has_loss(dialect):
+    if dialect is None:
         return False
-    return reader("text").sniff(head, is_complete=is_complete)
+    is_of_names = dialect.delimiter == "|" and not any(map(is_a_loss, dialect.names))
+    if is_of_names and reader("printed-table").sniff(head, is_complete=is_complete):
+        return True
+    return not has_loss(dialect) and reader("text").sniff(head, is_complete=is_complete)
 
 
 def _is_source_code(stream: Stream, head: bytes) -> bool:
@@ -338,7 +344,17 @@ def _fallback(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | Non
     if by_suffix is reader("jsonl"):
         return by_suffix
     longer = stream.peek(_HEAD_SIZES[-1])
-    return _first(_LAST, longer, is_complete=len(longer) < _HEAD_SIZES[-1]) or by_suffix
+    detected = _first(_LAST, longer, is_complete=len(longer) < _HEAD_SIZES[-1])
+    if detected is None and by_suffix is reader(CSV) and _has_named_rows(longer, stream.name):
+        return reader("text")
+    return detected or by_suffix
+
+
+def _has_named_rows(data: bytes, name: str) -> bool:
+    """Return True for a table on its side: each row has the name of a value in front."""
+    from stabdiag.readers.text.grammars.general import has_lists
+
+    return has_lists(data, name)
 
 
 def _unknown(stream: Stream) -> Reader | None:
@@ -358,37 +374,3 @@ def _by_suffix(name: str, head: bytes, *, is_complete: bool) -> Reader | None:
         if stem.endswith(candidate.suffixes):
             return candidate
     return reader("jsonl") if head.lstrip().startswith(b'{"') else None
-
-
-# The first cell of a table takes up what another program wrote before each line.
-LABELED_BYTES: Final = 1 << 12
-_ROW_LABEL: Final = (
-    rb"(?:\([^()\n]{1,80}\) "
-    rb"|[^,;\t\n]{0,100}(?:[|:\])>] {0,4}|(?:DEBUG|INFO|WARNING) |:\d\d(?:[.,]\d{1,9})?Z? ))"
-)
-_LABELED_CELL: Final = lazy_pattern(rb"(%b)([\w./#-]{1,60})[,;\t]" % _ROW_LABEL)
-_LABELED_ROW: Final = lazy_pattern(rb"(?m)^%b(?=[\w./#-]{1,60}[,;\t])" % _ROW_LABEL)
-_MIN_LABELED_ROWS: Final = 2
-
-
-def has_labeled_rows(head: bytes) -> bool:
-    """Return True if a header and the rows below it begin with the same label.
-
-    ``worker-1  | step,loss`` is above ``worker-1  | 1,2.5``.
-    """
-    cells = list(map(_LABELED_CELL.match, head.split(b"\n")[: 1 + _MIN_LABELED_ROWS]))
-    if len(cells) <= _MIN_LABELED_ROWS:
-        return False
-    labels = {re.sub(rb"\d+", b"0", cell[1]) for cell in cells if cell is not None}
-    numbers = [cell is not None and re.fullmatch(rb"[\d.]+", cell[2]) is not None for cell in cells]
-    return (
-        len(labels) == 1 and numbers == [False] + [True] * _MIN_LABELED_ROWS and None not in cells
-    )
-
-
-def without_row_labels(stream: Stream) -> Stream:
-    """Return a table without the labels of its rows; see ``has_labeled_rows``."""
-    from stabdiag.readers.blocks import blocks
-
-    stream.notes.append("the labels that other programs added to each line are ignored")
-    return stream.rewritten(_LABELED_ROW.sub(b"", block) for block in blocks(stream))

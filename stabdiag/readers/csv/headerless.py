@@ -188,7 +188,10 @@ def find_table(head: bytes) -> TableShape | None:
         width = len(table.rows[0]) if table.rows else 0
         if len(table.rows) == 1 and width > 2:
             continue  # a list
+        # Or the rows have names, below counts that have none.
         named = width and any(meaning(cell)[0] == WORD for cell in table.rows[0])
+        later = [meaning(row[0])[0] == WORD for row in table.rows[1:] if row]
+        named = named or (any(later) and all(later))
         if (
             (width > 1 or table.ends_open or table.times)
             and not named
@@ -302,8 +305,9 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
 
 
 def _is_named(source: str, numbers: Sequence[float]) -> bool:
-    """Return True if a file is named after what these numbers may be."""
-    return is_named_score(source) or (is_named_loss(source) and may_be_losses(numbers))
+    """Return True if a file is named after what these numbers may be. A loss may always be 0."""
+    may_be = may_be_losses(numbers) or len({*numbers}) == 1
+    return is_named_score(source) or (is_named_loss(source) and may_be)
 
 
 def _may_be_rising_loss(numbers: Sequence[float]) -> bool:

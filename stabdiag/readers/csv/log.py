@@ -35,9 +35,10 @@ from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES
 MAX_TOLERANT_CSV: Final = 1 << 19
 
 
-# 'train_loss': [1.0625, at the end of a line.
+# 'train_loss': [1.0625, at the end of a line, or without a name on a line of its own.
 _LIST_BEGINS: Final = lazy_pattern(
-    rb"[\"'\w][:=] {0,4}\[(?:[-+]?\d{0,9}\.?\d{1,20}(?:e[-+]?\d{1,3})?|nan), {0,4}\n"
+    rb"(?m)(?:[\"'\w][:=] {0,4}|^[ \t]{0,8})"
+    rb"\[(?:[-+]?\d{0,9}\.?\d{1,20}(?:e[-+]?\d{1,3})?|nan), {0,4}\n"
 )
 
 

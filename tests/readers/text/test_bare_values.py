@@ -146,3 +146,24 @@ def test_a_row_may_have_all_values_of_a_name(put, sign):
 def test_other_rows_of_numbers_are_refused(put, text):
     with pytest.raises(LogError):
         stabdiag.diagnose(put(text, "results.txt"))
+
+
+def test_a_loss_file_may_hold_only_zeros(tmp_path):
+    (tmp_path / "loss.txt").write_text(8 * "0.0\n")
+    assert stabdiag.diagnose(tmp_path / "loss.txt").diagnosis.slug == "loss-constant"
+
+
+def test_a_printed_list_of_many_lines_needs_no_name(read):
+    values = ",\n ".join(str(4 - n / 4) for n in range(6))
+    text = f"print(trainer.loss_history)\n```\nOutput:\n```\n[{values}]\n```\n"
+    assert read(text).series["loss"].values.tolist() == [4 - n / 4 for n in range(6)]
+
+
+@pytest.mark.parametrize("name", ["history.csv", "history.tsv", "history.txt"])
+@pytest.mark.parametrize("counts", ["epoch,1,2,3,4,5", ",0,1,2,3,4", None])
+def test_a_table_on_its_side_is_read(read, name, counts):
+    rows = [counts, "loss,2.5,2.25,2.0,1.75,1.5", "val_loss,2.5,2.5,2.25,2.25,2.0"]
+    text = "".join(f"{row}\n" for row in rows if row is not None)
+    series = read(text.replace(",", "\t") if name.endswith(".tsv") else text, name).series
+    assert series["loss"].values.tolist() == [2.5, 2.25, 2.0, 1.75, 1.5]
+    assert series["eval_loss"].values.tolist() == [2.5, 2.5, 2.25, 2.25, 2.0]

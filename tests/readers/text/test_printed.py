@@ -174,3 +174,35 @@ def test_a_row_may_begin_with_a_value_that_is_not_finite(history, word):
     rows = ROWS.replace("0.900000", f"     {word}").replace("0.800000", f"     {word}")
     loss = history(f"Training Summary:\n{HEADING}{rows}Remarks: none\n").series["loss"]
     assert np.isfinite(loss.values).tolist() == [True] * 6 + [False] * 2
+
+
+@pytest.mark.parametrize("sign", ["%", "% %", "#", "//"])
+def test_a_table_may_be_in_comments(history, sign):
+    text = MATLAB + "".join(
+        f"|       1 |         {n}0 |       43.75% |     {9 - n}.25 |        |          0.0100 |\n"
+        for n in range(1, 6)
+    )
+    commented = "".join(f"{sign} {line}\n" for line in text.splitlines())
+    assert history(commented).series["loss"].values.tolist() == [8.25, 7.25, 6.25, 5.25, 4.25]
+
+
+def test_a_table_below_names_and_values_is_read(history):
+    scores = "| Metric | Value |\n|---|---|\n| Accuracy | 71.2% |\n| Loss | 1.812 |\n"
+    rows = "".join(f"| {n} | {3 - n / 4} | {3.5 - n / 8} |\n" for n in range(1, 5))
+    table = f"| Epoch | Training Loss | Validation Loss |\n|---|---|---|\n{rows}"
+    loss = history(f"## Results\n{scores}\n### Training\n{table}").series["loss"]
+    assert loss.values.tolist() == [2.75, 2.5, 2.25, 2.0]
+
+
+@pytest.mark.parametrize("above", ["", "Number of trials: 3 (1 RUNNING)\n"])
+@pytest.mark.parametrize("name", ["DQN_0dbb4_00001", "objective_21"])
+def test_a_table_of_trials_that_wait_for_their_losses_is_no_log(history, name, above):
+    status = (
+        "| Trial name      | status     |   lr |   loss |   iter |\n"
+        "|-----------------+------------+------+--------+--------|\n"
+        "| DQN_0dbb4_00000 | TERMINATED | 0.01 |   2.41 |     10 |\n"
+        f"| {name:15} | RUNNING    | 0.02 |        |        |\n"
+        "| DQN_0dbb4_00003 | PENDING    | 0.04 |        |        |\n"
+    )
+    with pytest.raises(LogError):
+        history(f"{above}{status}")

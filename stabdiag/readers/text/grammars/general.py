@@ -68,7 +68,12 @@ def sniff_unknown(head: bytes, source: str) -> bool:
 
     This is the last resort, after all other formats.
     """
-    return unknown_evidence(cleaned(head), source) is not None or bool(_find_lists(head, source))
+    return unknown_evidence(cleaned(head), source) is not None or has_lists(head, source)
+
+
+def has_lists(head: bytes, source: str) -> bool:
+    """Return True if a text has lists of losses, or rows of them with names in front."""
+    return bool(_find_lists(head, source))
 
 
 @lru_cache(maxsize=1)
@@ -85,8 +90,11 @@ def read(stream: Stream) -> Columns:
     result = evidence(head) or unknown_evidence(head, stream.name)
     if result is not None and result.is_without_loss:
         result = evidence_of_totals(head, result)
-    if result is None and (lists := _find_lists(stream.peek(_EVIDENCE_BYTES), stream.name)):
-        return read_lists(stream, lists)
+    # The only line with a loss may be the row of its values.
+    if result is None or result.lines == 1:
+        lists = _find_lists(stream.peek(_EVIDENCE_BYTES), stream.name)
+        if lists:
+            return read_lists(stream, lists)
     if result is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"

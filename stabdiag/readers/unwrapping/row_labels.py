@@ -1,0 +1,41 @@
+"""Tables in which another program wrote the same label before each row."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.blocks import blocks
+from stabdiag.readers.source import Stream
+
+# The first cell of a table takes up what another program wrote before each line.
+LABELED_BYTES: Final = 1 << 12
+_ROW_LABEL: Final = (
+    rb"(?:\([^()\n]{1,80}\) "
+    rb"|[^,;\t\n]{0,100}(?:[|:\])>] {0,4}|(?:DEBUG|INFO|WARNING) |:\d\d(?:[.,]\d{1,9})?Z? ))"
+)
+_LABELED_CELL: Final = lazy_pattern(rb"(%b)([\w./#-]{1,60})[,;\t]" % _ROW_LABEL)
+_LABELED_ROW: Final = lazy_pattern(rb"(?m)^%b(?=[\w./#-]{1,60}[,;\t])" % _ROW_LABEL)
+_MIN_LABELED_ROWS: Final = 2
+
+
+def has_labeled_rows(head: bytes) -> bool:
+    """Return True if a header and the rows below it begin with the same label.
+
+    ``worker-1  | step,loss`` is above ``worker-1  | 1,2.5``.
+    """
+    cells = list(map(_LABELED_CELL.match, head.split(b"\n")[: 1 + _MIN_LABELED_ROWS]))
+    if len(cells) <= _MIN_LABELED_ROWS:
+        return False
+    labels = {re.sub(rb"\d+", b"0", cell[1]) for cell in cells if cell is not None}
+    numbers = [cell is not None and re.fullmatch(rb"[\d.]+", cell[2]) is not None for cell in cells]
+    return (
+        len(labels) == 1 and numbers == [False] + [True] * _MIN_LABELED_ROWS and None not in cells
+    )
+
+
+def without_row_labels(stream: Stream) -> Stream:
+    """Return a table without the labels of its rows; see ``has_labeled_rows``."""
+    stream.notes.append("the labels that other programs added to each line are ignored")
+    return stream.rewritten(_LABELED_ROW.sub(b"", block) for block in blocks(stream))
