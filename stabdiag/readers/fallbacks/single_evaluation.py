@@ -57,10 +57,10 @@ _REPORT: Final = lazy_pattern(
 
 # A row of a frame, as Rich and Lightning print it: │ test_f1 │ 0.87 │. Of several numbers, one for
 # each set, the first counts.
-_BAR: Final = rb"[ \t]{0,80}(?:\||\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]{0,80}"
+_FRAME_BAR: Final = rb"[ \t]{0,80}(?:\||\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]{0,80}"
 _FRAMED_PAIR: Final = lazy_pattern(
     rb"(?m)^%b([A-Za-z][\w@./() -]{0,60}?)%b(%b)%b[^A-Za-z\n]{0,400}$"
-    % (_BAR, _BAR, NUMBER_PATTERN, _BAR)
+    % (_FRAME_BAR, _FRAME_BAR, NUMBER_PATTERN, _FRAME_BAR)
 )
 
 # A score has decimals, unlike the number of its classes, or is not finite.
