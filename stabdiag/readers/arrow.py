@@ -20,8 +20,8 @@ from stabdiag.readers.words import NULL, WORD, decoded_meaning, meaning
 # The type stubs of pyarrow lack ``flatten`` of a struct and the buffer protocol.
 Array: TypeAlias = Any
 
-# The size of the pieces in which Arrow reads a block: it takes half the time where a piece stays in
-# the cache. It refuses a line that is longer.
+# Arrow reads a block in pieces of this size: it takes half the time if a piece stays in the cache.
+# It refuses a longer line.
 PIECE_SIZE: Final = 1 << 20
 
 

@@ -254,7 +254,7 @@ READERS: Final = (
         title="a JSON document, as Chainer, pandas, TensorBoard or Megatron-LM's tests write it",
         module="stabdiag.readers.json.document",
         detected_by="a JSON list of objects, lists or numbers; an object of lists or on many lines",
-        not_read="lists that are no part of the training, or whose length differs from the longest",
+        not_read="lists that do not belong to the training, or are shorter than the longest list",
         document=True,
         example='[{"iteration": 100, "main/loss": 2.31}, {"iteration": 200, "main/loss": 2.25}]',
     ),

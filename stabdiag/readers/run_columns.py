@@ -39,7 +39,7 @@ def _is_loss(name: str) -> bool:
 
 
 def _select_run(columns: Columns, names_by_run: Mapping[str, Sequence[str]], run: str) -> Columns:
-    """Return columns without the rows in which a run logged nothing."""
+    """Return columns without the empty rows of a run."""
     logged = np.zeros(columns.rows, dtype=np.bool_)
     for name in names_by_run.get(run, ()):
         logged |= columns.load(name).present

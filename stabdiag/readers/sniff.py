@@ -205,8 +205,8 @@ CSV: Final = "csv"
 # If the first line of a log is damaged, its suffix selects one of these formats.
 _BY_SUFFIX: Final = tuple(candidate for candidate in READERS if candidate.suffixes)
 
-# Lines of a known format are searched for in this many bytes at the head, then in more: few logs
-# begin with so many other lines that the first does not suffice.
+# Lines of a known format are searched for in this many bytes at the head. If other lines fill them,
+# which is rare, the search takes the next size.
 _HEAD_SIZES: Final = (1 << 17, 1 << 22, 1 << 24)
 _FINAL_SIZE: Final = 1 << 22
 

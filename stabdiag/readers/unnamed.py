@@ -91,9 +91,8 @@ def may_be_losses(numbers: Sequence[float]) -> bool:
 def find_loss(columns: Sequence[Sequence[float]]) -> int | None:
     """Return the position of the column that changes as a loss does, or None.
 
-    It is the first that is no score, no time that hardly changes, and no learning rate or epsilon
-    of a policy: these are at most 1 and never rise in between. In a run that diverges, a score
-    falls.
+    Scores, times that hardly change, and learning rates or epsilons of a policy are skipped: the
+    latter are at most 1 and never rise in between. In a run that diverges, a score falls.
     """
     at = next((at for at, column in enumerate(columns) if not _is_other_measure(column)), None)
     if at is None or not (_ends_lost(columns[at]) or _change(columns[at]) < _MAX_FALL):

@@ -25,7 +25,7 @@ NULL_WORDS: Final = frozenset(
     }
 )
 
-# What spreadsheets, C# and JavaScript call such a value in other languages, in lower case.
+# The names of these values in spreadsheets, C# and JavaScript in other languages, in lower case.
 _NAN_PHRASES: Final = (
     *("not a number", "not-a-number", "notanumber", "non-finite", "nonfinite", "not finite"),
     *("indeterminate", "indefinite", "indefinido", "indéfini", "неопределено", "不定"),

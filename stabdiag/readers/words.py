@@ -22,7 +22,8 @@ NUMBER: Final = 1
 NULL: Final = 2
 WORD: Final = 3
 
-# The notebook tables of the HF Trainer, above the first training loss. Unlike a null, it is no NaN.
+# The notebook tables of the HF Trainer have it above the first training loss. It is not a NaN,
+# unlike a null.
 _NOT_LOGGED: Final = "No log"
 _JOINED_NOT_LOGGED: Final = "No_log"
 
@@ -89,7 +90,7 @@ def meaning(text: str) -> tuple[int, float, str]:
 
 
 def with_joined_words(line: str) -> str:
-    """Return a row of a table with blanks between its cells, of which none has a blank."""
+    """Return a row of a table with blanks only between its cells, not within a cell."""
     return line.replace(_NOT_LOGGED, _JOINED_NOT_LOGGED)
 
 

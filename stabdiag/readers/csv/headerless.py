@@ -311,9 +311,9 @@ def _is_named(source: str, numbers: Sequence[float]) -> bool:
 
 
 def _may_be_rising_loss(numbers: Sequence[float]) -> bool:
-    """Return True for values that rise, and are neither counts nor shares nor percentages.
+    """Return True for rising values that are not counts, fractions or percentages.
 
-    They may be the losses of an evaluation, while the loss falls.
+    They may be the losses of an evaluation, while the training loss falls.
     """
     third = len(numbers) // 3
     if not third or all(float(number).is_integer() for number in numbers):

@@ -38,7 +38,7 @@ _LINE_NUMBER: Final = lazy_pattern(
 # What a step, not the number of a line, is in front of: 12: 2.31, 12 -> 2.31
 _ONLY_VALUE: Final = lazy_pattern(rb"[^\w\n]{0,8}\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,3})?\W{0,8}$")
 
-# Labels at the start of a line, in the order in which they are tried.
+# Labels at the start of a line, in the order of the attempts.
 _LABELS: Final = tuple(
     lazy_pattern(pattern)
     for pattern in (

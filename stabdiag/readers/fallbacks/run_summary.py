@@ -26,7 +26,7 @@ from stabdiag.readers.text.lines.clean import Text
 
 _MAX_SUMMARY_BYTES: Final = 1 << 20
 _SUMMARY_TITLE: Final = b"Run summary:"
-# The label of a line may be that of several programs: (main pid=7) wandb: … A notebook has none.
+# Several programs may label a line: (main pid=7) wandb: … In a notebook, no program does.
 _BEFORE: Final = rb"(?:[^\n]{0,80}wandb:)?[ \t]{0,200}"
 _SUMMARY: Final = lazy_pattern(
     rb"(?m)^%bRun summary:[ \t\r]{0,80}\n(?:%b[ \t\r]{0,80}\n){0,2}((?:%b[^\s\n]{1,200}[ \t]{1,80}"

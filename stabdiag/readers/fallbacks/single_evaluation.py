@@ -141,8 +141,8 @@ def _as_pairs(report: re.Match[bytes]) -> bytes:
 def _assigned(line: bytes) -> Iterator[Field]:
     """Yield the fields of a line with nothing but a sign or blanks before their values.
 
-    A sentence about a score is no line with one, and the first value of a list is that of an epoch
-    or of a class.
+    Sentences about a score do not count. Lists do not count either: their first value may belong to
+    an epoch or a class.
     """
     for item in () if SENTENCE.search(line) else line_fields(line):
         gap, rest = line[item.at[1] : item.value[0]], line[item.value[1] :]

@@ -75,7 +75,7 @@ def excerpted(
     if len(data) == _MAX_EXCERPT_BYTES or b"\0" in data:
         return None
     text = cleaned(data)
-    # Most texts repeat a few lines, none of which is a row.
+    # Most texts repeat a few lines, and no line is a row.
     has_rows = any(map(_row, outline(text).decode("utf-8", "replace").split("\n")))
     blocks = list(_blocks(text.decode("utf-8", "replace").split("\n"))) if has_rows else []
     tables = [
@@ -117,9 +117,9 @@ def _as_table(
 
 
 def _with_later_rows(rows: list[_Row], names: _Row, others: Sequence[_Block]) -> list[_Row] | None:
-    """Return the rows of a table with those that continue it below other lines.
+    """Return the rows of a table, including rows that continue it below other lines.
 
-    Return None if other rows below may tell how the run went on: they count as well, or hold a
+    Return None if other rows below may belong to the same run: they have a counter as well, or a
     value that is not finite.
     """
     rows = [*rows]

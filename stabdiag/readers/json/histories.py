@@ -101,8 +101,8 @@ def join_runs(records: dict[Path, list[Record]], notes: list[str]) -> None:
 def join_splits(records: dict[Path, list[Record]]) -> None:
     """Join the records of splits: {"train": [{"loss": …}, …], "val": [{"loss": …}, …]}.
 
-    Those of an evaluation belong to the training's records with the same step or epoch, or with
-    the same number if they have none. Their names begin with the split.
+    An evaluation record is joined to the training record of the same step or epoch, or of the same
+    index if it has neither. Its names begin with the split.
     """
     trained = training_path(records)
     if trained is None:

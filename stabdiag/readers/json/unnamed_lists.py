@@ -95,7 +95,7 @@ def _is_series(tables: Tables, path: Path, *, is_score: bool = False) -> bool:
 
 
 def _unnamed_rows(tables: Tables, source: str) -> Iterator[Event]:
-    """Name the numbers of rows as those of CSV without a header, by the key above or the file."""
+    """Name the numbers of rows like CSV without a header, by the key above or the file."""
     for path, rows in tables.rows.items():
         cells = [[_cell(value) for value in row] for row in rows]
         if not cells[0] or "" in {cell for row in cells for cell in row}:

@@ -116,7 +116,7 @@ def may_hold_loss(line: str) -> bool:
     if _RECORD.match(line):
         return True
     loss = _LOSS_BEFORE_VALUE.search(line)
-    # A training loss may precede that of the evaluation.
+    # A training loss may precede the evaluation loss.
     if loss is not None and not _EVALUATION_NAME.search(line, 0, loss.end()):
         return _SUMMARY_NAME.search(line) is None or _LOST_VALUE.search(line) is not None
     cells, numbers = _cells(line)
@@ -217,8 +217,8 @@ def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[
 def _repeated_forms(bad: Sequence[BadLine], records: int) -> set[tuple[int, tuple[str, ...]]]:
     """Return the forms of lines that another logger wrote, each with the records above them.
 
-    Many lines of one form with decimal numbers and a count that goes on, and no record between
-    them, are a later part of the log.
+    Many lines of one form with decimal numbers and a continued count, and no record between them,
+    are a later part of the log.
     """
     if len(bad) < _MIN_LINES_ALIKE:
         return set()

@@ -13,8 +13,8 @@ from stabdiag.readers.columns import NO_ROWS, Column, Columns
 def source_names(later: Columns, own: Mapping[str, str]) -> dict[str, str]:
     """Return the names in the second table by the names in both.
 
-    ``own`` maps its names to those of the first table, to "" for a column that is left out. A
-    column whose name belongs to another one by then is left out as well.
+    ``own`` maps its names to names of the first table, or to "" to leave a column out. A column is
+    also left out if another one is mapped to its name.
     """
     targets = set(own.values())
     sources = {own[name]: name for name in later.names if name in own}

@@ -36,8 +36,8 @@ _DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}\.\d")
 _MAX_STRIDES: Final = 100
 _NEXT_PART: Final = 1.5
 
-# Lines of a loop with a counter of its own, the different values of which are at least this many.
-# Nearly all of its strides are equal. A list of results counts from its start, once.
+# The lines of a loop have their own counter, with at least this many different values and nearly
+# equal strides. A list of results counts from its start, once.
 _MIN_OF_A_LOOP: Final = 12
 _MIN_OUTER_COUNTS: Final = 4
 _EQUAL_STRIDES: Final = 0.8

@@ -228,7 +228,7 @@ class TextLog:
     def _unnamed_values(self) -> Iterator[LeftOut]:
         """Yield an entry for lines that are only NaN, as a script prints a loss, or that report it.
 
-        What is not finite is unknown.
+        These lines do not name the value that is not finite.
         """
         if self._unnamed:
             message = f"{plural(self._unnamed, 'line is', 'lines are')} only 'nan'"
@@ -337,8 +337,8 @@ def _line_begins(data: bytes, parts: Iterable[TextPart]) -> set[int]:
 def _other_lines(data: bytes, parts_by_kind: Sequence[tuple[Kind, TextPart]]) -> bytes | None:
     """Return the lines that belong to no part.
 
-    If these are most lines, return each form of a line once, also those of reports, or None if
-    there are many forms.
+    If these are most lines, return each form of a line once, including reports, or None if there
+    are many forms.
     """
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
     are_most = 2 * sum(len(part.starts) for _, part in parts_by_kind) < len(ends)

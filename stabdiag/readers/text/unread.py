@@ -90,7 +90,7 @@ class UnreadLines:
         # which they are found once a line is compared with them.
         self._words: frozenset[Words] = frozenset()
         self._between = b""
-        # The same lines, among which are those of the bars of evaluations.
+        # The same lines, including the bars of evaluations.
         self._recent = b""
         # More lines above the last loss.
         self._above = b""
@@ -264,13 +264,13 @@ class UnreadLines:
     def _take_without_loss(self, line: bytes, number: int, *, is_read: bool) -> None:
         """Count a line with all words of a record but the loss, or with another value in it.
 
-        Of a line with several values, the others may have been read.
+        If a line has several values, the others may have been read.
         """
         if (not is_read and self._has_words(line)) or self._has_other_value(line, is_read=is_read):
             self._count(number, line, is_alike=True)
 
     def _has_other_value(self, line: bytes, *, is_read: bool = False) -> bool:
-        """Return True if a line is a record but for a number that is something else."""
+        """Return True if a line is a record except for one number, replaced by something else."""
         if self._last_samples:
             self._forms = frozenset(map(row_form, self._last_samples))
             self._last_samples = ()
@@ -310,7 +310,7 @@ class UnreadLines:
         return True
 
     def _is_below_header(self, line: bytes) -> bool:
-        """Return True if a line is a row below a header with a loss, whose count goes on.
+        """Return True if a line is a row below a header with a loss, and its count is above 1.
 
         A table that counts from the start is a summary of the training.
         """
@@ -320,7 +320,7 @@ class UnreadLines:
         return count is not None and count > 1
 
     def _continues(self, line: bytes) -> bool:
-        """Return False if a row begins with a count that does not continue that of the log.
+        """Return False if a row begins with a count that does not continue the log's count.
 
         Tables below a log, such as scores for each class, count from the start.
         """

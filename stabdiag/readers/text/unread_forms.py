@@ -71,9 +71,9 @@ def row_form(line: bytes) -> bytes:
 
 
 def differs_in_value(form: bytes, of_record: bytes, *, is_read: bool) -> bool:
-    """Return True if the form of a line is that of a record with something else for a number.
+    """Return True if a line has the form of a record, with other text in place of one number.
 
-    It may also be attached to the number, unless other values of the line were read.
+    The text may also be attached to the number, unless other values of the line were read.
     """
     before = _count_equal(form, of_record)
     after = _count_equal(form[before:][::-1], of_record[before:][::-1])

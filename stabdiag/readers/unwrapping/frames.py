@@ -30,8 +30,8 @@ from stabdiag.readers.source import Stream
 _MAX_FRAME_BYTES: Final = 1 << 20
 _FRAME_HEAD: Final = 1 << 16
 
-# What a plain table lacks: a header that goes on below, a line with the name of the index, and the
-# line below a single column.
+# Marks that a plain table lacks: a header that continues below, a line with the name of the index,
+# and the line below a single column.
 _CONTINUED: Final = b" \\\n"
 _INDEX_NAME: Final = lazy_pattern(
     rb"(?m)^[ \t]{1,400}[A-Za-z][^\n]{0,2000}\n[A-Za-z_][\w./-]{0,60}[ \t]{0,400}\n\S{1,60}[ \t]"
@@ -63,7 +63,7 @@ class _Part:
 
 
 def plain_frames(stream: Stream) -> Stream:
-    """Return the stream with plain tables in place of those of pandas, or the stream itself."""
+    """Return the stream with plain tables in place of pandas tables, or the stream itself."""
     head = stream.peek(_FRAME_HEAD)
     if b"\0" in head or not _has_marks(head):
         return stream

@@ -41,7 +41,7 @@ _FILE_END: Final = lazy_pattern(rb"\.[A-Za-z]\w{0,6}\Z")
 # A record is not continued beyond this length.
 _MAX_RECORD: Final = 4000
 
-# The first words of a line, in which all numbers are equal.
+# The first words of a line.
 _FIRST_WORDS: Final = lazy_pattern(rb"\s{0,8}(\S{1,16}(?:\s{1,12}\S{1,8})?)")
 _FIRST_BYTES: Final = 8 + 16 + 12 + 8
 _NUMBERS: Final = lazy_pattern(rb"[\d\s]+")
@@ -60,7 +60,7 @@ class _Wrap:
     Attributes:
         opening: the first words of each record, with each number as 0.
         width: the number of characters of a full line.
-        at_blanks: lines are broken at blanks, one of which is left at the break.
+        at_blanks: lines are broken at blanks, and one blank is left at the break.
     """
 
     opening: bytes
@@ -93,7 +93,7 @@ def joined_lines(stream: Stream) -> Stream:
 
 
 def _find_wrap(head: bytes) -> _Wrap | None:
-    """Return how the lines of a head were broken, or None if they were not."""
+    """Return the line breaks that a program inserted into the records of a head, or None."""
     lines = head.replace(b"\r\n", b"\n").split(b"\n")[:-1]
     if len(lines) <= _MIN_RECORDS or b"\0" in head:
         return None
@@ -196,7 +196,7 @@ def _breaks_words(records: list[list[bytes]]) -> bool:
         _is_open(line)
         or (
             pattern.search(line[-1:] + following[:1]) is not None
-            # The digit of a file name, weights.h5, is no number that goes on below.
+            # The digit of a file name, weights.h5, is not a number that continues below.
             and (varies or _FILE_END.search(line) is None)
         )
         for line, following in breaks

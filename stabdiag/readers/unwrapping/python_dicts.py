@@ -1,6 +1,6 @@
 """Results that a program prints as nested Python dicts, on one line each or on many.
 
-RLlib returns such a dict for each iteration:
+RLlib returns a dict for each iteration:
 
     {'episode_reward_mean': 21.3,
      'info': {'learner': {'default_policy': {'learner_stats': {'vf_loss': 9.1}}}},
@@ -37,7 +37,7 @@ _DICT_TOKEN: Final = lazy_pattern(
 # Nearly all of the text is dicts: the settings of a run are printed above its log.
 _MIN_DICTS: Final = 0.8
 
-# What is no literal: a number or a list in a call, an object, and a value that is not finite.
+# Values that are not literals: a number or a list in a call, an object, a non-finite value.
 _NO_LITERALS: Final = (
     (
         lazy_pattern(r"(?<![\w'\"])[A-Za-z_][\w.]{0,40}\(([-+\w.]{1,40})(?:, [^()\n]{0,80})?\)"),

@@ -205,8 +205,8 @@ def _is_of_runs(counts: list[int]) -> bool:
 def position_evidence(positions: Mapping[bytes, list[int]], sample: Sample) -> TextEvidence | None:
     """Return the evidence for a position on separate lines, above the lines of a loss.
 
-    Two records are enough if the total of the position is not that of a date or of ranks, and one
-    of a loss that is not finite; two loggers may print it.
+    Two records suffice if the position has a total that cannot come from a date or from ranks. For
+    a loss that is not finite one record suffices; two loggers may print it.
     """
     finest_first = sorted(positions, key=lambda name: -count_moves(positions[name]))
     positions = {name: positions[name] for name in finest_first}

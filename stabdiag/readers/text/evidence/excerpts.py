@@ -179,7 +179,7 @@ def _without_finite_loss(data: bytes, sample: Sample) -> TextEvidence | None:
 
 
 def _stamped_losses(data: bytes, sample: Sample) -> list[str]:
-    """Return the names of the losses on lines that begin with a time; they are no sentences."""
+    """Return the names of the losses on lines that begin with a time and are not sentences."""
     return [
         item.name
         for _, line in lines_with_a_loss(data, sample.word)
@@ -192,7 +192,7 @@ def _stamped_losses(data: bytes, sample: Sample) -> list[str]:
 def find_few_rewards(data: bytes, sample: Sample) -> TextEvidence | None:
     """Return the evidence in a paste of two records of a reward.
 
-    They have another value, or there is no other line.
+    The records have another value, or the paste has hardly any other line.
     """
     if len(data) > MAX_SHORT or SENTENCE.search(data):
         return None

@@ -122,7 +122,7 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     words = [*matches, *(word for word in OTHER_LOSSES if contains(data, word))]
     results = (_evidence_by_word(log, word) for word in words)
     candidates = [result for result in results if result is not None]
-    # The names are in the order of preference. Validation perplexity is not that of the training.
+    # The names are in the order of preference. Validation perplexity is not a training loss.
     of_training = (result for result in candidates if not is_evaluation(result.loss))
     best = next(of_training, next(iter(candidates), None))
     if best is not None:
@@ -136,7 +136,7 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
 
 
 def _as_bests(named: TextEvidence, log: ExaminedLog) -> TextEvidence:
-    """Return the evidence of a log in which only saved models have a loss."""
+    """Return the evidence of a log that prints a loss only for saved models."""
     saved = log.sample(LOSS_STEM).saved
     return replace(named, has_only_bests=all(words & {b"best", b"improved"} for words in saved))
 

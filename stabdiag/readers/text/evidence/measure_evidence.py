@@ -179,7 +179,7 @@ def _evidence_of_scores(
 def _numbered_scores(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
     """Return the evidence in scores behind a number that begins their lines and rises evenly.
 
-    The lines differ only in their numbers, unlike those of a list of models.
+    The lines differ only in their numbers, unlike a list of models.
     """
     lines = [line for _, line in lines_with_a_loss(log.data, sample.word)]
     forms = {_VARYING_NUMBERS.sub(b"0", line.strip()) for line in lines}

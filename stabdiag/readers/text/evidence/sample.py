@@ -172,14 +172,14 @@ class TextEvidence:
         counter: the counter on the lines of the loss, or ``above`` them; None without a counter.
         loss: the name of the loss.
         lines: the number of lines with the loss.
-        rising: the fraction of its moves in which the counter rises.
+        rising: the fraction of rises among the changes of the counter.
         moves: how often the counter changes.
         restarts: the counter restarts with each epoch.
-        above: the counter is on lines of its own, above those of the loss.
+        above: the counter is on its own lines, above the lines of the loss.
         is_counted_below: the counter may also be below the only loss.
         epochs: lines above the losses name the epoch.
         total: the loss that is named just ``loss``, if there are several.
-        word: the part of its name by which the loss is found.
+        word: a part of the name of the loss; the search for its lines uses it.
         counter_alias: another name of the counter, on lines of other losses.
         planned_steps: the last value of the counter: 100 for epoch 3/100.
         evaluation_first: each evaluation is printed above the line of its epoch.

@@ -344,8 +344,8 @@ def _starts_with_position(data: bytes) -> bool:
 def find_block_record(data: bytes) -> TextEvidence | None:
     """Return the evidence in the only records of a paste, with each value on a line of its own.
 
-    The lines of a record have the same names as those of the next one. One of them counts, and one
-    has a loss with several digits: settings are round.
+    All records have lines with the same names: one with a counter, and one with a loss of several
+    digits, because settings are round.
     """
     if len(data) > MAX_SHORT:
         return None

@@ -113,7 +113,7 @@ def _counter_of_ranks(sample: Sample, loss: str, losses: Sequence[bytes]) -> byt
 
 
 def _are_results(lines: Sequence[bytes]) -> bool:
-    """Return True if each line has the result of another fold or seed: they are no course."""
+    """Return True if each line has the result of another fold or seed, not of another step."""
     numbers = [match[1] for match in map(_FOLD_RESULT.match, lines) if match is not None]
     return bool(numbers) and len({*numbers}) == len(lines)
 

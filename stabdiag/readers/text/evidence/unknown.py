@@ -41,7 +41,7 @@ _MAX_NAMES: Final = 6
 # At least one in this many lines is a record. Source code and prose repeat fewer.
 _LINES_APART: Final = 3
 
-# Values that belong together: of two networks, of two kinds of samples, of a variational encoder.
+# Values that belong together: two networks, two kinds of samples, the terms of a VAE.
 _NETWORK_NAMES: Final = (
     (rb"[Nn]et_?D|D|[Dd]isc?|[Dd]iscriminator|[Cc]ritic", b"D"),
     (rb"[Nn]et_?G|G|[Gg]en|[Gg]enerator", b"G"),
@@ -129,7 +129,7 @@ _SPLIT_VALUES: Final = (
     _OF_SPLIT % (rb"[Tt]rain(?:ing)?", NUMBER_PATTERN),
     _OF_SPLIT % (rb"[Vv]al(?:id(?:ation)?)?|[Tt]est|[Dd]ev", NUMBER_PATTERN),
 )
-# Episode 100  Avg: 19.36  Best: 21.2: the average of a game is that of its reward.
+# Episode 100  Avg: 19.36  Best: 21.2: the average of a game is a reward.
 _EPISODE: Final = rb"(?mi)^[^\n]{0,80}\b(?:episodes?|games?|generation)\b[ :=#\[]{1,8}\d"
 _EPISODE_AVERAGE: Final = (
     rb"(?<![\w./-])(?:[Aa]vg|AVG|[Aa]verage|[Mm]ean)\.?(?= {0,4}[:=] {0,12}%b|[ \t]{1,4}%b)"
@@ -230,7 +230,7 @@ def _parts_of_detectors(head: bytes) -> Iterator[Normalization]:
 
 
 def _abbreviated_splits(head: bytes) -> Iterator[Normalization]:
-    """Yield the replacements for short names of splits if a text has those of both."""
+    """Yield the replacements for short names of splits if a text has both of them."""
     for rows in (_SPLIT_LOSSES, _SPLIT_NAMES):
         if all(_is_frequent(pattern, head) for pattern, _ in rows):
             for pattern, name in rows:

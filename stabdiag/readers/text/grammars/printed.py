@@ -45,7 +45,7 @@ _MAX_PRINTED_BYTES: Final = 1 << 24
 _LONGEST_LINE: Final = 2000
 _MIN_PRINTED_ROWS: Final = 3
 
-# Every name of a loss contains one of the first two, and that of a reward the last.
+# Every name of a loss contains one of the first two; every name of a reward contains the last.
 _NAME_STEMS: Final = (b"oss", b"LOSS", b"eward")
 
 _COLUMN_BAR: Final = lazy_pattern(rb"\||\xe2[\x94\x95][\x82\x83\x91]")
@@ -197,7 +197,7 @@ def _tables(data: bytes) -> list[_Table]:
     tables: list[_Table] = []
     table, inside = None, False
     data = name_function(data)
-    # A log without a table repeats a few lines, none of which is a heading.
+    # A log without a table repeats a few lines, and no line is a heading.
     lines = data.split(b"\n") if any(map(_may_be_heading, outline(data).split(b"\n"))) else []
     for number, line in enumerate(lines):
         named = any(word in line for word in _NAME_STEMS)
@@ -241,7 +241,7 @@ def _tables(data: bytes) -> list[_Table]:
 
 
 def _may_be_heading(line: bytes) -> bool:
-    """Return True if a line may have several cells that are names, none of which has a value."""
+    """Return True if a line may have several cells that are names without values."""
     if not any(word in line for word in _NAME_STEMS) or b"=" in line or b", " in line:
         return False
     return _CELL_SIGN.search(line) is not None
@@ -256,7 +256,7 @@ def _is_of_evaluation(names: Sequence[str], above: bytes) -> bool:
 
 
 def _joined_names(above: bytes, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a heading of two lines, the second of which has these cells."""
+    """Return the names of a heading of two lines; ``names`` are the cells of the second line."""
     cells = _BETWEEN_BARS.finditer(above.decode("utf-8", "replace").strip())
     first = [*map(_plain, cells)] if _COLUMN_BAR.search(above) else []
     if len(first) != len(names) or any(map(_PRINTED_NUMBER.fullmatch, first)):
@@ -322,7 +322,7 @@ def _continues(rows: Sequence[Cells], count: str | None, others: Sequence[str | 
 def _plain(cell: re.Match[str]) -> str:
     """Return the text of a cell, without Markdown for bold text and code.
 
-    Of a list of numbers, the first is the total of the others, or the only one.
+    For a list of numbers return the first one: the total of the others, or the only number.
     """
     text = cell[0].strip().strip("*`").strip()
     numbers = _LISTED_NUMBERS.fullmatch(text) if text.startswith("[") else None

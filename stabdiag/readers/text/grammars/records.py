@@ -1,4 +1,4 @@
-"""Records that a function finds, such as the lines below a heading of Coqui, or those of MLPerf.
+"""Records that a function finds, such as MLPerf lines, or the lines below a heading of Coqui.
 
 Blocks are large, as a record on the border of two blocks would lose lines.
 """

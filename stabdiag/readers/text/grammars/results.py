@@ -86,7 +86,7 @@ def _has_training_table(data: bytes) -> bool:
     return any(len(table) > 1 and any(map(_TRAINING_VALUES.search, table)) for table in tables)
 
 
-# RLlib: the entries of a result, in which some names recur at a deeper level.
+# RLlib: the entries of a result, where some names recur at a deeper level.
 #
 # Result for PPO_CartPole-v0_1a2b3_00000:
 #   episode_reward_mean: 21.3

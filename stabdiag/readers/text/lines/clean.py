@@ -82,7 +82,7 @@ _SPREAD_DICT: Final = lazy_pattern(
     # A paste may end within its last dict.
     rb"|,?\s{0,40}(?:[\"'][\w /.-]{0,80}[\"']?:?\s{0,40})?\Z)" % (_DICT_ENTRY, _DICT_ENTRY)
 )
-# The end of such a dict, where a paste begins within it.
+# The end of the same kind of dict, if a paste begins within it.
 _CUT_DICT: Final = lazy_pattern(
     rb"(?:[^\n{]{0,200},\n)?[ \t]{0,16}%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}"
     % (_DICT_ENTRY, _DICT_ENTRY)
@@ -91,7 +91,7 @@ _SPREAD_VALUE: Final = lazy_pattern(
     rb"(?:oss|OSS|[Nn]orm)(?: is| was|[\"'])? ?[:=] ?\n {0,4}"
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
 )
-# The characters at the end of a line that may continue below it: of a dict, and before a value.
+# The last characters of a line that may continue below: within a dict, and before a value.
 _DICT_ENDS: Final = (b",", b"{")
 _VALUE_ENDS: Final = (b":", b"=")
 
@@ -237,7 +237,7 @@ def _plain_signs(block: bytes) -> bytes:
 
 
 def _joined(block: bytes) -> bytes:
-    """Return a block in which a dict or a value on several lines is on one; of the same length."""
+    """Return a block of the same length, with dicts and values on several lines joined to one."""
     lines = outline(block).split(b"\n")
     ends = {line[-1:] for line in lines}
     cut = _CUT_DICT.match(block, 1) if not ends.isdisjoint(_DICT_ENDS) else None

@@ -96,7 +96,7 @@ _BY_PUNCTUATION: Final = tuple(
         ),
         # logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; INFO [ 30] loss=3;
         # and at the start [30]: train's l2:0.95, or below any label with a tab, as LightGBM and
-        # XGBoost do. A blank follows a rank, unless the name is that of a set and its metric.
+        # XGBoost do. A blank follows a rank, unless the next name is a set and its metric.
         (
             rb"(?:(?<=[\s:|>+`*\"'-])\[ {0,8}(\d{1,12})\]\t"
             rb"|(?:\] |[A-Za-z]:|\b(?:INFO|DEBUG|[Tt]rain(?:ing)?) {1,4})\[ {0,8}(\d{1,12})\] "

@@ -92,7 +92,7 @@ def _last_number(line: bytes, form: bytes = b"") -> bytes:
 
 
 def begins_like(line: bytes, others: Iterable[bytes]) -> bool:
-    """Return True if another line has the form of a line and goes on behind it."""
+    """Return True if another line begins with the form of a line."""
     form = _form(line.rstrip())
     return bool(form) and any(_form(other).startswith(form) for other in others)
 

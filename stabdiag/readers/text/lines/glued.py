@@ -126,7 +126,7 @@ _DRAWN_TWICE: Final = lazy_pattern(
     rb"(?m)^[ \t]{0,8}(\d{1,9})/\1 %b(?:- ETA: 0s - [^\n]{1,2000}"
     rb"|(?:(?!val_)[^\n]){1,2000}"
     rb"(?=\n\s{0,8}Epoch \d{1,6}: (?:\w{1,60} (?:improved|did)|saving|Reduce)))"
-    # Neither another bar nor the heading of an epoch is between them.
+    # No other bar and no heading of an epoch is between them.
     rb"(?=\n(?:(?![ \t]{0,8}(?:\d{1,9}/\d{1,9} |Epoch \d{1,6}/))[^\n]{0,2000}\n){0,8}"
     rb"[ \t]{0,8}\1/\1 %b(?!- ETA))" % (_COMPLETE_BAR, _COMPLETE_BAR)
 )

@@ -1,7 +1,7 @@
-"""What a text repeats, once: its different lines, without the digits in which they differ.
+"""The forms of the lines of a text: its distinct lines without digits.
 
-A log repeats a few lines with other numbers. A search in their forms takes a hundredth of the time
-of a search in the log.
+A log repeats a few lines with other numbers, so a search in their forms takes a hundredth of the
+time of a search in the log.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
 def _without_digits(data: bytes) -> tuple[bytes, Mask]:
     """Return the different lines of a text without digits, and a mask of the hashes of its bytes.
 
-    Cached for a text and the lines of it that are no records.
+    Cached for two texts: a text, and its lines outside records.
     """
     text = b"\n".join({*outline(data).translate(None, _DIGIT_BYTES).split(b"\n")})
     mask = np.zeros(2 * _HASHES, dtype=np.bool_)
@@ -85,9 +85,9 @@ def _without_digits(data: bytes) -> tuple[bytes, Mask]:
 
 @lru_cache(maxsize=1 << 6)
 def _word_hashes(words: tuple[bytes, ...]) -> tuple[Sequence[bytes], Ints, Ints]:
-    """Return all words without digits, their hashes, and where those of each word start.
+    """Return all words without digits, their hashes, and the index of each word's first hash.
 
-    The parts of a phrase of common words are all in a text more often if they have three bytes.
+    Hashes of three bytes would match a phrase of common words too often.
     """
     forms = [word.translate(None, _DIGIT_BYTES) for word in words]
     hashes = [fives if len(fives) else threes for threes, fives in map(_hashes, forms)]

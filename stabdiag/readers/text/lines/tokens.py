@@ -58,7 +58,7 @@ _GROUPED_NUMBER: Final = NUMBER_PATTERN.replace(
 )
 
 # What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
-# sentence, as in Loss: 2.31.. Accuracy: 0.5.. "loss is NaN or inf" has no value, nor has
+# sentence, as in Loss: 2.31.. Accuracy: 0.5.. These have no value: "loss is NaN or inf", and
 # Validation: 100%|####|, the name of a bar.
 _UNIT_SUFFIX: Final = rb"(?:ms|us|s|[KMGT]i?B|nats?|bits?|bp[bcd]|dB)?"
 _VALUE_END: Final = (
@@ -377,7 +377,7 @@ def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
 
 
 def evaluation_of_loss(line: bytes) -> str:
-    """Return the prefix of a line whose only loss is that of an evaluation, or ""."""
+    """Return the prefix of a line if its only loss is an evaluation loss, else ""."""
     fields = line_fields(line)
     return _only_evaluation(fields) if fields else ""
 

@@ -82,7 +82,7 @@ _MAX_OPENING: Final = 3
 # Loss: <2.31>, as MADlib prints its values.
 _ANGLED: Final = lazy_pattern(rb"<(?<=[:=] <)(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
 
-# What is in the place of the value of a loss and is no number: loss: None, loss=N/A, loss (nan),
+# Values of a loss that are not numbers: loss: None, loss=N/A, loss (nan),
 # loss ***, "loss": #NUM!, loss=float('inf'), loss: 非数. The table of spellings knows which of them
 # are not finite; a dash alone only counts where no number follows it.
 _BRACKETED: Final = (
@@ -99,7 +99,8 @@ _SENTENCE_WORDS: Final = (
     rb"|[Ii]n(?:fini|def|det)"
 )
 _OF_A_LOSS: Final = lazy_pattern(
-    # Nearly all losses are numbers, and the first line excludes them fast. Colossal-AI is no loss.
+    # Nearly all losses are numbers, and the first line excludes them fast. It also excludes
+    # Colossal-AI.
     rb"oss(?![\"']?(?:: |=| )\d|[_ ]scale)(?<=[lL]oss)(?<![cC]oloss)"
     rb"([\w/.-]{0,40}(?![\w/.-])[\"'\]]?(?: (?:at|of|in|for) [A-Za-z]{1,12} \d{1,12})?"
     rb"[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])(?!%b)"
@@ -111,7 +112,7 @@ _OF_A_LOSS: Final = lazy_pattern(
 
 
 def name_bare_tensors(data: bytes) -> bytes:
-    """Return a text in which lines of tensors only are lines of a loss.
+    """Return a text with a name for the loss on lines that consist of tensors.
 
     A loss is named above them, or they have a gradient: usually only a loss is printed with one.
     """
@@ -146,7 +147,7 @@ def plain_values(data: bytes) -> bytes:
 
 
 def _without_marks(data: bytes) -> bytes:
-    """Return a text in which values that are not finite have no brackets, quotes or percent."""
+    """Return a text without brackets, quotes and percent signs at non-finite values."""
     starts = sorted(
         match.start()
         for word, pattern in _NOT_FINITE_WORDS

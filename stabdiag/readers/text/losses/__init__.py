@@ -1,1 +1,1 @@
-"""The lines of any log that carry losses: those of the training, and those of evaluations."""
+"""The lines of any log that contain training losses or evaluation losses."""

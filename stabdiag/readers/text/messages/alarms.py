@@ -1,7 +1,7 @@
 """The last words of a log in any wording: a line below the last record that reports a failure.
 
-Elsewhere in a log such a line may be a warning that the training survived. At the end it may say
-why there are no more records.
+Elsewhere in a log, the same line may be a warning that the training survived. At the end it may
+explain why the records end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NO_ALARM: Final = lazy_pattern(
     rb"|detection|prediction|installed|(?<!not )ready|enabled"
     rb"|disabled|policy|limit|count|limiting|again|restart\w*|defaults?|loaders?|episodes?"
     rb")(?![\w-])"
-    # Counts, instructions, the end of helpers, and numbers with a point that are no addresses.
+    # Counts, instructions, the end of helpers, and decimal numbers that are not addresses.
     rb"|^(?:number|count) of "
     rb"|^(?:set|use|pass|add|see|try) |(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
     rb"(?:\w{0,6}loaders?|workers|threads|servers?|prefetch\w*)(?![\w-])"
@@ -79,7 +79,7 @@ def is_alarm(line: bytes) -> bool:
     lowered = line.lower()
     if is_source_line(line):
         return False
-    # In the middle of a log, the losses below such a gradient are those of a survivor.
+    # In the middle of a log, losses below the report show that the training survived it.
     if classify_failure(line) is Failure.GRADIENT:
         return True
     if _ALARM.search(lowered) is None or _NO_ALARM.search(lowered) is not None:

@@ -42,8 +42,8 @@ _FAILURE_CELLS: Final = {
     Failure.MINIMUM_SCALE: {REPORTED_OVERFLOW: b"nan"},
 }
 
-# A text that each such line contains at least one of; a search for a fixed text is fast. The first
-# are those of exceptions.
+# Each of these lines contains at least one of these texts; a search for a fixed text is fast. The
+# first ones belong to exceptions.
 _EXCEPTION_ANCHORS: Final = (b"rror", b"xception", b"terminate called", b"Check failed")
 _FAILURE_ANCHORS: Final = (
     *(

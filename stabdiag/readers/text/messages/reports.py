@@ -144,7 +144,7 @@ def _part_without(part: TextPart, spans: Sequence[tuple[int, int]]) -> TextPart:
 
 
 def with_reports(rows: Rows, names: Sequence[str], scale: Column | None) -> Rows:
-    """Return rows in which a reported failure is a value of the log's own loss.
+    """Return rows with the reported failures as values of the log's own loss.
 
     A loss scale at its minimum counts as a loss that is not finite, unless the log shows how the
     loss ``scale`` fell to it.

@@ -116,8 +116,8 @@ class Messages:
     def look(self, text: Text, offset: int, *, quick: bool = False) -> list[tuple[int, int]]:
         """Find the messages of a text, ``offset`` bytes into the log, and return their spans.
 
-        With ``quick``, all lines are records, to which only some messages are appended. A traceback
-        is one message, from its first line to its last.
+        With ``quick``, all lines are records, and only some messages are appended to them. A
+        traceback is one message, from its first line to its last.
         """
         spans = []
         followed = [

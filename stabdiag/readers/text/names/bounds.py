@@ -13,8 +13,8 @@ from stabdiag.readers.text.lines.grammar import is_a_loss
 def negate_bounds(columns: Columns, *, rises: bool = False) -> tuple[Columns, str]:
     """Return the columns with losses negated if they are a rising bound, and a note about it.
 
-    The logarithm of a probability, or a bound of it, is below zero. That of a density need not be:
-    ``rises`` means that it is known to rise.
+    The logarithm of a probability, or a bound of it, is below zero. The logarithm of a density may
+    be above: ``rises`` means that it is known to rise.
     """
     bounds = [name for name in columns.names if is_a_loss(name)]
     values = [columns.load(name).logged for name in bounds]

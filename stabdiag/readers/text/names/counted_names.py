@@ -1,6 +1,6 @@
 """Names with a count: loss_0: 2.31, train_loss_e3 = 2.31, loss of epoch3is: 2.31, epoch3loss: 2.31.
 
-The names tell the step, so that each line has another one. The replacements put the step in front.
+The names contain the step, so each line has another name. The replacements put the step in front.
 A number of a part of the model, as in Head 2 loss: 2.31, is not a step.
 """
 
@@ -71,7 +71,7 @@ _JOINED_PARTS: Final = Normalization((), _NUMBERED_PART.pattern, _join_part)
 def numbers_parts(lines: Sequence[bytes]) -> bool:
     """Return True if several parts of a model have a loss: Head 1 loss: 2.3, Head 2 loss: 2.5.
 
-    Many numbers of which none recurs count something.
+    Many numbers that never recur are a counter.
     """
     parts = (part for line in lines if b"oss" in line for part in _NUMBERED_PART.finditer(line))
     counts = Counter((part[1], part[3]) for part in parts if _join_part(part) != part[0])

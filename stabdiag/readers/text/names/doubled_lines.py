@@ -60,7 +60,7 @@ def find_doubled_lines(data: bytes) -> tuple[Normalization, ...]:
     )
     if first == second == {b""}:
         return (_EQUAL_LINES,)
-    # Labels that differ only in a number are those of ranks.
+    # Labels that differ only in a number belong to ranks.
     is_apart = _without_numbers(first).isdisjoint(_without_numbers(second))
     if not is_apart or not (_are_labels(first) or _are_labels(second)):
         return ()

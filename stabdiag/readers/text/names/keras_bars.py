@@ -1,4 +1,4 @@
-"""Tell the bars that Keras draws for a test from those of its epochs."""
+"""Distinguish the bars that Keras draws for a test from the bars of its epochs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _LIST_LINES: Final = 50
 _MIN_LIST_LINES: Final = 2
 _START: Final = 300
 
-# Words of a list whose names are separated by blanks: other words may be those of a sentence.
+# Words of a list whose names are separated by blanks: other words may form a sentence.
 _KNOWN_WORDS: Final = frozenset(
     b"epoch step iter iteration batch round episode loss acc accuracy lr cost error auc f1 mse mae "
     b"train_loss val_loss test_loss train_acc val_acc test_acc reward".split()

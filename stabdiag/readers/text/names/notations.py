@@ -37,7 +37,7 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
     )
 
 
-# The losses of two splits: tloss: 2.31 vloss: 2.40. A v_loss alone may be that of a value.
+# The losses of two splits: tloss: 2.31 vloss: 2.40. A v_loss alone may be a value loss.
 _SHORT_SPLITS: Final = tuple(
     Normalization((), rb"(?<![\w./-])%b_?[Ll]oss(?=[\"']?[ :=])" % letter, name)
     for letter, name in ((b"[Tt]", b"train_loss"), (b"[Vv]", b"val_loss"))

@@ -73,7 +73,7 @@ _PROBABILITY_WORDS: Final = (
     b"ogLik",
     b"ELBO",
 )
-# The heading has a loss, or is that of a sampler.
+# The heading of a table with a loss, or of a sampler.
 _NO_OPTIMIZER: Final = lazy_pattern(rb"(?i)loss|perplexity|nll|accept|sampl|leapfrog|tree")
 # Stan's norms of the step and of the gradient, and names that are not words.
 _NORMS: Final = (

@@ -31,12 +31,12 @@ from stabdiag.readers.unnamed import find_loss, is_of_losses, may_be_scores
 _MOST_LINES: Final = 8
 _MOST_NUMBERS: Final = 16
 
-# Rows of several numbers without a word are no course if there are fewer, or if they are not
-# counted evenly. One in this many lines belongs to a record.
+# Rows of several numbers without a word are a log only if there are at least this many, counted
+# evenly. One in this many lines belongs to a record.
 _MIN_EVEN_ROWS: Final = 5
 _LINES_PER_RECORD: Final = 3
 
-# A time, a size, a speed or a percentage is no loss, nor is 2.5 errors.
+# Times, sizes, speeds, percentages and counts such as 2.5 errors are not losses.
 _UNIT_BEHIND: Final = lazy_pattern(
     rb" ?(?:%|(?:[mu]?s|secs?|seconds?|min(?:ute)?s?|h|hours?|[KMGT](?:i?B)?"
     rb"|[a-z]{1,12}/s(?:ec(?:ond)?)?)(?!\w))"
@@ -150,7 +150,7 @@ class _RecurringRecords:
 
     @cached_property
     def _counters(self) -> dict[int, bytes]:
-        """The columns that count: a step, or an epoch in which the step may begin again."""
+        """The columns that count: a step, or an epoch where the step may begin again."""
         counts = {
             at: [*map(int, column)]
             for at, column in enumerate(self._columns)
@@ -171,9 +171,9 @@ class _RecurringRecords:
 
     @cached_property
     def _words(self) -> list[tuple[bytes, bool]]:
-        """The name of each number, or nothing, and whether it is no loss.
+        """The name of each number, or b"", and whether the number cannot be a loss.
 
-        It is none if it has a unit, or if it is a further item of a list that has a name.
+        A number with a unit cannot, and neither can a later item of a list that has a name.
         """
         words: list[tuple[bytes, bool]] = []
         in_list = False

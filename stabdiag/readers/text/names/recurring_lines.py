@@ -1,6 +1,6 @@
 """Find lines that recur with other numbers, and build a pattern that finds their numbers.
 
-A line is masked: a sign stands for each number, each time, each bar and each run of blanks. Lines
+A line is masked: a sign replaces each number, each time, each bar and each run of blanks. Lines
 with equal masks differ only in their numbers. A record may take several lines, whose masks recur
 in turn.
 """
@@ -17,7 +17,7 @@ from stabdiag.model.patterns import lazy_pattern
 _MAX_MASKED_LINES: Final = 300
 _LONGEST_MASKED_LINE: Final = 300
 
-# The fewest records, and the lines at which the first one may begin.
+# The fewest records, and the number of lines where the first one may begin.
 _MIN_RECORDS: Final = 3
 _RECORD_STARTS: Final = 12
 

@@ -213,7 +213,7 @@ VISION: Final = (
         rb"(?m)^v\d \([^\n]{1,120} Region \d[^\n]{1,300}$",
         b"",
     ),
-    # In a paste of these lines alone, the weights are no scores: v3 (iou loss, Normalizer: (iou:
+    # In a paste of these lines alone, the weights are not scores: v3 (iou loss, Normalizer: (iou:
     # 0.07, cls: 1.00) Region 30 Avg (IOU: 0.312), …, total_loss = 179.0
     Normalization(
         (b" loss, Normalizer: (",), rb" \([a-z]{1,8} loss, Normalizer: \([^)\n]{1,80}\)", b""
@@ -338,7 +338,7 @@ VISION: Final = (
         )
         for marker in (b"e+00 ", b"e-01 ", b" train nan ")
     ),
-    # The summary of COCO, of which the first two rows count:
+    # The first two rows of the summary of COCO:
     # Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.634
     *(
         Normalization(
