@@ -108,9 +108,9 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
     def reopened() -> bytes:
         if stream.path is None:
             return kept if len(kept) < _KEPT else b""
-        with open_stream(stream.path) as again:
+        with open_stream(stream.path) as reopened_stream:
             pieces, size = [], 0
-            for piece in bare(again).pieces():
+            for piece in bare(reopened_stream).pieces():
                 pieces.append(piece)
                 size += len(piece)
                 if size > LARGEST:
@@ -133,8 +133,8 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
         # The label of a line may look like a value, so it is removed before names are unknown.
         fallbacks = (undecorated, excerpted, summarized, evaluated)
         results = (fallback(stream, _detect_known) for fallback in fallbacks)
-        rest = next(filter(None, results), None)
-        return rest or (stream, chosen or reader_of_unknown(stream))
+        rewritten = next(filter(None, results), None)
+        return rewritten or (stream, chosen or reader_of_unknown(stream))
     if chosen.name == CSV and has_labeled_rows(stream.peek(LABELED_BYTES)):
         from stabdiag.readers.fallbacks.decorations import undecorated
 

@@ -145,8 +145,8 @@ def _assigned(line: bytes) -> Iterator[Field]:
     an epoch or a class.
     """
     for item in () if SENTENCE.search(line) else line_fields(line):
-        gap, rest = line[item.at[1] : item.value[0]], line[item.value[1] :]
-        if ASSIGNS.fullmatch(gap) and not (gap.endswith((b"[", b"(")) and _NEXT.match(rest)):
+        gap, after = line[item.at[1] : item.value[0]], line[item.value[1] :]
+        if ASSIGNS.fullmatch(gap) and not (gap.endswith((b"[", b"(")) and _NEXT.match(after)):
             yield item
 
 

@@ -231,7 +231,7 @@ def _repeated_forms(bad: Sequence[BadLine], records: int) -> set[tuple[int, tupl
         for (above, words), alike in lines.items()
         if (words or is_row(alike[0]))
         and len(alike) >= max(_MIN_LINES_ALIKE, _LINES_ALIKE_FRACTION * (records + above))
-        and _counts_on(alike)
+        and _continues_count(alike)
     }
 
 
@@ -241,7 +241,7 @@ def _form(line: str) -> tuple[str, ...]:
     return tuple(word for word in words if word.lower() not in ("nan", "inf"))
 
 
-def _counts_on(lines: Sequence[str]) -> bool:
+def _continues_count(lines: Sequence[str]) -> bool:
     """Return True if a whole number of these lines rises in equal strides, and not from the start.
 
     It may restart with each epoch. A list of classes counts from the start, once.

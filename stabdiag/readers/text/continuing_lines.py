@@ -125,7 +125,7 @@ class ContinuingLines:
                 for form, lines in by_form.items()
                 if len(lines) >= _MIN_OF_A_LOOP
                 and form not in above
-                and _count_on([line[:_MAX_LINE] for _, line, _ in lines])
+                and _have_continued_count([line[:_MAX_LINE] for _, line, _ in lines])
             ),
             [],
         )
@@ -137,14 +137,14 @@ def _continue_count(lines: list[tuple[int, bytes, int]], last: float, stride: fl
     return len(lines) >= MIN_ALTERNATING and all(b - a == stride for a, b in pairwise(counts))
 
 
-def _count_on(lines: Sequence[bytes]) -> bool:
+def _have_continued_count(lines: Sequence[bytes]) -> bool:
     """Return True if a counter rises from above its start, or restarts while an outer one rises."""
     counts = [[*map(int, _COUNT_IN_LINE.findall(line))] for line in lines]
     columns = [[*column] for column in zip(*counts, strict=False)]
     outer = [column for column in columns if column[0] > 0 and _rises(column)]
     if any(len({*column}) >= _MIN_OUTER_COUNTS and column[0] > _stride(column) for column in outer):
         return True
-    return any(_restarts_with(column, other) for column in columns for other in outer)
+    return any(_is_inner_count(column, other) for column in columns for other in outer)
 
 
 def _rises(counts: Sequence[int]) -> bool:
@@ -159,7 +159,7 @@ def _stride(counts: Sequence[int]) -> int:
     return strides.most_common(1)[0][0] if strides else 0
 
 
-def _restarts_with(inner: Sequence[int], outer: Sequence[int]) -> bool:
+def _is_inner_count(inner: Sequence[int], outer: Sequence[int]) -> bool:
     """Return True if a count rises evenly, and restarts where another one rises."""
     stride = _stride(inner)
     within = [

@@ -268,7 +268,9 @@ class TextEvidence:
 
 
 # Epoch 1/10, Epoch [1/10], epoch 1 of 10
-_EPOCH_OF: Final = lazy_pattern(rb"\b[Ee]poch[ :#\[]{1,3}(\d{1,6}) {0,2}(?:/|of) {0,2}(\d{1,6})\b")
+_EPOCH_WITH_TOTAL: Final = lazy_pattern(
+    rb"\b[Ee]poch[ :#\[]{1,3}(\d{1,6}) {0,2}(?:/|of) {0,2}(\d{1,6})\b"
+)
 _MAX_EPOCHS: Final = 1000
 
 
@@ -279,14 +281,14 @@ def _has_one_epoch_of_several(data: bytes) -> bool:
     """
     if b"epoch/s]" in data and b"batch/s" in data:
         return True
-    matches = islice(_EPOCH_OF.finditer(data) if b"poch" in data else (), _MAX_EPOCHS)
+    matches = islice(_EPOCH_WITH_TOTAL.finditer(data) if b"poch" in data else (), _MAX_EPOCHS)
     epochs = {(int(match[1]), int(match[2])) for match in matches}
     return len(epochs) == 1 and all(total > 1 for _, total in epochs)
 
 
 def names_several_epochs(data: bytes) -> bool:
     """Return True if headings name several epochs, in rising order: Epoch 1/10, Epoch 2/10."""
-    matches = islice(_EPOCH_OF.finditer(data) if b"poch" in data else (), _MAX_EPOCHS)
+    matches = islice(_EPOCH_WITH_TOTAL.finditer(data) if b"poch" in data else (), _MAX_EPOCHS)
     epochs = [int(match[1]) for match in matches]
     return len({*epochs}) > 1 and epochs == sorted(epochs)
 
@@ -295,7 +297,7 @@ def find_planned_epochs(evidence: TextEvidence, data: bytes) -> int | None:
     """Return the total of the epochs above the losses: Epoch 1/80."""
     if evidence.counter != EPOCH or not evidence.above or b"poch" not in data:
         return None
-    totals = {int(match[2]) for match in islice(_EPOCH_OF.finditer(data), _MAX_EPOCHS)}
+    totals = {int(match[2]) for match in islice(_EPOCH_WITH_TOTAL.finditer(data), _MAX_EPOCHS)}
     return totals.pop() if len(totals) == 1 else None
 
 

@@ -116,8 +116,8 @@ def read(stream: Stream) -> Columns:
     columns = _counting_epochs(columns) if result.counter == EPOCH else columns
     events = (event, *columns.events)
     planned = {"total_steps": result.planned_steps, "epochs": find_planned_epochs(result, start)}
-    known = {name: total for name, total in planned.items() if total is not None}
-    config = {**known, **columns.config}
+    totals = {name: total for name, total in planned.items() if total is not None}
+    config = {**totals, **columns.config}
     return replace(
         columns,
         events=events,

@@ -132,9 +132,9 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
 
 def _with_brackets(data: bytes, source: str) -> bytes:
     """Return a text with brackets around the numbers of each row that has a name, or needs none."""
-    one = _ONE_ROW.match(data) if is_named_loss(source) else None
-    if one is not None:
-        return b"[%b]" % one[1].replace(b";", b",")
+    row = _ONE_ROW.match(data) if is_named_loss(source) else None
+    if row is not None:
+        return b"[%b]" % row[1].replace(b";", b",")
     return _NAMED_ROW.sub(lambda row: b"%b: [%b]" % (row[1], row[2].replace(b";", b",")), data)
 
 

@@ -188,7 +188,7 @@ def separate_records(block: bytes) -> bytes:
     if len(block) <= _PASTE:
         block = _separate_paste(block, lines)
     if lines <= _FEW_LINES and sum(map(block.count, _EPOCHS)) > lines + 1:
-        block = _NEXT_EPOCH.sub(lambda found: b"\r" + found.group()[1:], block)
+        block = _NEXT_EPOCH.sub(lambda match: b"\r" + match.group()[1:], block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
     return _separate_long_lines(block)

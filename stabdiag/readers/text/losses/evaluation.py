@@ -95,7 +95,7 @@ class Evaluation(Kind):
                 if name in repeated and (mean := _MEAN.match(line, at[1])) is not None
             }
             means |= _last_states(repeated - means.keys(), stretch)
-            unclear = _values_of(repeated - means.keys(), stretch)
+            unclear = _values_by_name(repeated - means.keys(), stretch)
             same = {name for name, values in unclear.items() if _are_same(values)}
             for row, (begin, line, spans) in enumerate(stretch):
                 names = spans.keys() - repeated | spans.keys() & same
@@ -179,7 +179,9 @@ class Evaluation(Kind):
         )
 
 
-def _values_of(names: AbstractSet[str], lines: list[_SpannedLine]) -> Mapping[str, list[bytes]]:
+def _values_by_name(
+    names: AbstractSet[str], lines: list[_SpannedLine]
+) -> Mapping[str, list[bytes]]:
     """Return the values with each of these names on some lines."""
     values: dict[str, list[bytes]] = {name: [] for name in names}
     for _, line, spans in lines if names else ():

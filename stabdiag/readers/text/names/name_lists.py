@@ -87,9 +87,9 @@ def _names(listed: bytes, *, count: int) -> tuple[bytes, ...]:
         names = listed.split()
         if not all(name.lower() in _KNOWN_WORDS for name in names):
             return ()
-    first, rest = names[0], names[1:]
-    if _is_split(first) and len(rest) == count > 1:
-        return tuple(name if _is_counter(name) else first + b" " + name for name in rest)
+    first, others = names[0], names[1:]
+    if _is_split(first) and len(others) == count > 1:
+        return tuple(name if _is_counter(name) else first + b" " + name for name in others)
     return tuple(names) if len(names) == count and not any(map(_is_split, names)) else ()
 
 

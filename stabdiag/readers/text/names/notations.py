@@ -276,11 +276,11 @@ def _dicts_of_losses(head: bytes) -> Iterator[Normalization]:
 
 def _as_named_losses(match: re.Match[bytes]) -> bytes:
     pairs = (pair.split(b":") for pair in match[2].split(b","))
-    named = ((_loss_of(match[1], key.strip(b" '\"")), value.strip()) for key, value in pairs)
+    named = ((_loss_name(match[1], key.strip(b" '\"")), value.strip()) for key, value in pairs)
     return b", ".join(b"%b: %b" % pair for pair in named)
 
 
-def _loss_of(name: bytes, key: bytes) -> bytes:
+def _loss_name(name: bytes, key: bytes) -> bytes:
     """Return the name of a loss in a dict: loss_a of loss and a, val_loss of val_loss and total."""
     if key.lower() in _TOTALS:
         return name

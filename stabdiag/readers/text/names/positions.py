@@ -298,10 +298,10 @@ class _RecurringRecords:
         return values[-1] > _FAILED_MULTIPLE * highest and not may_be_scores(values)
 
     def _find_loss(self, unnamed: Sequence[int]) -> int | None:
-        """Return the number that changes as a loss does, or the only one if it is no score."""
-        found = find_loss([self._values[at] for at in unnamed])
-        if found is not None:
-            return unnamed[found]
+        """Return the number that changes as a loss does, or the only one unless it is a score."""
+        position = find_loss([self._values[at] for at in unnamed])
+        if position is not None:
+            return unnamed[position]
         values = self._values[unnamed[0]]
         # Numbers below zero may be log-likelihoods or rewards.
         is_only = len(unnamed) == 1 and not may_be_scores(values) and not any(v < 0 for v in values)

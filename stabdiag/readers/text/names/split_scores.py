@@ -38,8 +38,8 @@ def find_split_scores(data: bytes) -> Iterator[Normalization]:
     if not any(word in head for word in (b"rain", b"al", b"ev", b"est")):
         return
     lines = (match[0] for match in islice(_LINE.finditer(head), _MAX_SPLIT_LINES))
-    found = [(line, [*re.finditer(_SPLIT_SCORE, line)]) for line in lines]
-    records = [(line, scores) for line, scores in found if len(scores) >= _MIN_SPLITS]
+    matches = ((line, [*re.finditer(_SPLIT_SCORE, line)]) for line in lines)
+    records = [(line, scores) for line, scores in matches if len(scores) >= _MIN_SPLITS]
     if len(records) < _MIN_SPLITS:
         return
     firsts = [scores[0] for _, scores in records]

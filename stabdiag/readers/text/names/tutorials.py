@@ -43,8 +43,8 @@ _OF_ESTIMATOR: Final = (
 
 def _above_its_loss(match: re.Match[bytes]) -> bytes:
     """Return an empty line, and both lines as one, unless the first one has a loss, too."""
-    own, rest = match[1].rstrip(), match[2]
-    return match[0] if b"loss = " in own else b"\n%b, %b" % (own, rest[rest.index(b"loss = ") :])
+    own, below = match[1].rstrip(), match[2]
+    return match[0] if b"loss = " in own else b"\n%b, %b" % (own, below[below.index(b"loss = ") :])
 
 
 TOOLKITS: Final = (
