@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection
+from io import BytesIO
 from textwrap import shorten
 from typing import Final
 
@@ -254,9 +255,11 @@ def reader_of_unknown(stream: Stream) -> Reader:
 
     The error describes the stream, which ``detect`` did not recognize.
     """
-    head, _ = stream.head()
+    head, is_complete = stream.head()
     is_source_code = _is_source_code(stream, head)
-    detected = None if is_source_code or not_text(head) is not None else _unknown(stream)
+    detected = None
+    if not is_source_code and not_text(head) is None:
+        detected = _unknown(stream) or _by_suffix(stream, head, is_complete=is_complete)
     if detected is None:
         why = _SOURCE_CODE_REFUSAL if is_source_code else _describe(stream, head)
         raise NoUsableRecord(f"{stream.name}: {why}")
@@ -339,7 +342,9 @@ def _text(stream: Stream) -> Reader | None:
 
 def _fallback(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | None:
     """Return a format by the suffix of the name, or one of last resort."""
-    by_suffix = None if stream.under else _by_suffix(stream.name, head, is_complete=is_complete)
+    by_suffix = _by_suffix(stream, head, is_complete=is_complete)
+    if by_suffix is not None and is_complete and not _has_record(by_suffix, stream, head):
+        by_suffix = None
     # JSON lines may be damaged from the first line on. A file named CSV may be another table.
     if by_suffix is reader("jsonl"):
         return by_suffix
@@ -364,10 +369,19 @@ def _unknown(stream: Stream) -> Reader | None:
     return reader("text") if sniff_unknown(head, stream.name) else None
 
 
-def _by_suffix(name: str, head: bytes, *, is_complete: bool) -> Reader | None:
-    if is_complete and not head.strip():
+def _has_record(candidate: Reader, stream: Stream, head: bytes) -> bool:
+    """Return True if a reader finds a record in a whole log: its name does not make it a format."""
+    try:
+        candidate.read(Stream(stream.name, BytesIO(head)))
+    except LogError:
+        return False
+    return True
+
+
+def _by_suffix(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | None:
+    if stream.under or (is_complete and not head.strip()):
         return None
-    stem = name.lower()
+    stem = stream.name.lower()
     for packed in COMPRESSED_SUFFIXES:
         stem = stem.removesuffix(packed)
     for candidate in _BY_SUFFIX:

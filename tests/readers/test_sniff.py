@@ -251,3 +251,31 @@ def test_rows_of_scores_in_a_text_do_not_hide_its_losses(tmp_path):
         lines += [f"10:{n}:30: epoch {n}:\t0.0013\t0.0028\t0.0023", "Find a better model."]
     path.write_text("\n".join(lines))
     assert stabdiag.read(path).series["loss"].values.tolist() == [7 / n for n in range(1, 8)]
+
+
+TRANSPOSED = (
+    "epoch,0,1,2,3,4,5\ntrain_loss,2.5,2.1,1.8,1.6,1.5,nan\nval_loss,2.6,2.2,1.9,1.7,1.6,nan\n"
+)
+UNQUOTED = "".join(
+    f"{{step: {step}, loss: {'NaN' if step > 4 else 3 - step / 4}, lr: 1e-4}},\n"
+    for step in range(8)
+)
+PROSE = "The run is slow.\nIt uses 3 GB of memory.\nThe cause is unknown.\n"
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv", "json", "jsonl", "tsv"])
+@pytest.mark.parametrize("text", [TRANSPOSED, UNQUOTED])
+def test_the_suffix_of_a_name_hides_no_log_of_another_form(tmp_path, text, suffix):
+    path = tmp_path / f"run.{suffix}"
+    path.write_text(text, encoding="utf-8")
+    assert stabdiag.diagnose(path).diagnosis.slug.startswith("nan")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "words"), [("csv", "a line of names"), ("jsonl", "one JSON object a line")]
+)
+def test_a_text_without_records_is_refused_as_the_format_of_its_name(tmp_path, suffix, words):
+    path = tmp_path / f"run.{suffix}"
+    path.write_text(PROSE, encoding="utf-8")
+    with pytest.raises(LogError, match=words):
+        stabdiag.diagnose(path)
