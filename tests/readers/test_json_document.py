@@ -433,6 +433,20 @@ def test_records_without_the_brackets_of_their_list(log, bound):
     assert values(columns, "loss") == FALLING["loss"]
 
 
+@pytest.mark.parametrize("place", [1, 10, 30])
+@pytest.mark.parametrize("message", ["Saving checkpoint to out", "} done {", "[W 12:30] a, {"])
+def test_a_message_inside_a_record_hides_no_later_record(tmp_path, place, message):
+    records = [
+        json.dumps({"step": step, "loss": 3 - step / 40 if step < 45 else math.nan}, indent=2)
+        for step in range(50)
+    ]
+    records[place] = records[place].replace("\n", f"\n{message}\n", 1)
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(records), encoding="utf-8")
+    report = stabdiag.diagnose(path)
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 45)
+
+
 @pytest.mark.parametrize("opening", ["", "[\n"])
 @pytest.mark.parametrize("loss", [math.nan, -3.5e32])
 def test_a_record_that_breaks_off_below_its_loss(tmp_path, opening, loss):

@@ -171,10 +171,12 @@ def _as_json(match: re.Match[str]) -> str:
 # No log is nested deeper than this in a document.
 MAX_DOCUMENT_DEPTH: Final = 20
 
-# The end of a broken record before another one, and the token that the end of the text may cut.
+# The end of a broken record before another one, in a list or outside of one, and the token that the
+# end of the text may cut.
 _BEFORE_NEXT: Final = lazy_pattern(r"\}(?=\s*,\s*\{)")
 _BETWEEN_VALUES: Final = lazy_pattern(r"[\s,]+")
 _RECORD_BELOW: Final = lazy_pattern(r"\n[ \t]*(?=\{)")
+_END_ABOVE_NEXT: Final = lazy_pattern(r"(?<=\n)\}(?=[\s,]*\{)")
 _CUT: Final = lazy_pattern(r'(?:"[^"]*|[^\s,:\]}"]{0,16}\s*)\Z')
 
 # An error message shows this many characters. At most this many records may be left out.
@@ -228,13 +230,22 @@ class Documents:
         if opening == "," and is_below:
             self._at = _BETWEEN_VALUES.match(self._text, self._at).end()  # type: ignore[union-attr]
         elif opening in ("{", "[") or not is_below:
-            self._take(self.values.append, skips=True)
-        else:
-            following = _RECORD_BELOW.search(self._text, self._at)
-            if following is None or len(self._faults) == _MAX_FAULTS:
-                raise self._expected("a value")
-            self._faults.append((self._at, str(self._expected("a value"))))
-            self._at = following.end()
+            try:
+                self._take(self.values.append, skips=True)
+            except _Broken as broken:
+                if not self._skip(broken, _END_ABOVE_NEXT):
+                    raise
+        elif not self._skip(misplaced := self._expected("a value"), _RECORD_BELOW):
+            raise misplaced
+
+    def _skip(self, broken: _Broken, to: re.Pattern[str]) -> bool:
+        """Note a fault and go behind the next match of a pattern; return False without one."""
+        following = to.search(self._text, self._at)
+        if following is None or len(self._faults) == _MAX_FAULTS:
+            return False
+        self._faults.append((self._at, str(broken)))
+        self._at = following.end()
+        return True
 
     def _take(self, put: Callable[[object], object], *, depth: int = 0, skips: bool) -> None:
         """Read a value. A container is ``put`` before its members, as it may lack an end.
@@ -301,12 +312,9 @@ class Documents:
                 if not self._continues("]"):
                     return
             except _Broken as broken:
-                following = _BEFORE_NEXT.search(self._text, self._at) if skips else None
-                if following is None or len(self._faults) == _MAX_FAULTS:
+                if not (skips and self._skip(broken, _BEFORE_NEXT)):
                     into += _plain_members(elements)
                     raise
-                self._faults.append((self._at, str(broken)))
-                self._at = following.end()
                 self._continues("]")
 
     def _peek(self) -> str:
