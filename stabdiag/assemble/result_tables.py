@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS
+from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS, shown_name
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.roles.loss_kinds import (
     DISCRIMINATOR,
@@ -47,7 +47,7 @@ def refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
             column = columns.load(name)
             if column.present.all() and len(unique_values(column.values)) == columns.rows:
                 raise NoUsableRecord(
-                    f"{columns.source}: each record has a different {name!r}: {_WHAT}"
+                    f"{columns.source}: each record has a different {shown_name(name)!r}: {_WHAT}"
                 )
 
 
@@ -66,7 +66,7 @@ def _refuse_sections(columns: Columns, names: Mapping[str, str]) -> None:
     own = sections.get(loss.rpartition("/")[0], set())
     runs = [section for section, measures in sections.items() if measures == own]
     if len(own) > 1 and len(runs) > 1 and not any(map(_is_of_one_run, runs)):
-        shown = and_more(runs, MAX_SHOWN_COLUMNS)
+        shown = and_more([*map(shown_name, runs)], MAX_SHOWN_COLUMNS)
         raise NoUsableRecord(f"{columns.source}: {shown} have the same measures: {_WHAT}")
 
 

@@ -1,5 +1,7 @@
 """The symptoms of a resume."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,10 @@ def test_counted_records_have_no_gap(tmp_path):
     report = stabdiag.diagnose(path)
     assert "the record number is used as the step" in report.history.events[0].message
     assert [finding.slug for finding in report.findings] == ["healthy"]
+
+
+def test_repeated_steps_above_an_attempt_without_a_finite_loss():
+    steps = [*range(20, 30), *[*range(25, 30)] * 3, *range(5)]
+    loss = [3.0] * 10 + [3 + rise / 10 for rise in range(15)] + [math.nan] * 5
+    report = stabdiag.diagnose({"step": steps, "loss": loss})
+    assert report.diagnosis.slug == "nan-dtype-unknown"

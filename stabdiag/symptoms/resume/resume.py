@@ -91,9 +91,9 @@ def _changed_pairs(case: Case, paired: Sequence[_Difference], *, sign: int) -> E
     direction, other = ("higher", "lower")[::sign]
     changed = [pair for pair in paired if sign * pair.errors > _min_errors(case, pair)]
     largest = max(changed, key=lambda pair: sign * pair.mean, default=None)
-    if largest is None or sign * largest.mean <= case.limits.spike.min_rise * np.ptp(
-        case.loss.values
-    ):
+    # An attempt may have no finite loss.
+    width = np.ptp(case.loss.values) if len(case.loss) else 0.0
+    if largest is None or sign * largest.mean <= case.limits.spike.min_rise * width:
         return None
     opposite = sum(sign * pair.errors < -_min_errors(case, pair) for pair in paired)
     contrary = f", {opposite} {other}" if opposite else ""
