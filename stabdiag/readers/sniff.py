@@ -370,12 +370,19 @@ def _unknown(stream: Stream) -> Reader | None:
 
 
 def _has_record(candidate: Reader, stream: Stream, head: bytes) -> bool:
-    """Return True if a reader finds a record in a whole log: its name does not make it a format."""
+    """Return True if a reader finds a record in a whole log: its name does not make it a format.
+
+    A document is no record, also with other lines around it.
+    """
     try:
-        candidate.read(Stream(stream.name, BytesIO(head)))
+        rows = candidate.read(Stream(stream.name, BytesIO(head))).rows
     except LogError:
         return False
-    return True
+    if rows > 1:
+        return True
+    from stabdiag.readers.json.lines import is_quoted
+
+    return not is_quoted(head.splitlines())
 
 
 def _by_suffix(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | None:

@@ -447,6 +447,49 @@ def test_a_message_inside_a_record_hides_no_later_record(tmp_path, place, messag
     assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 45)
 
 
+COURSE = {
+    "step": [*range(40)],
+    "loss": [3 - step / 40 if step < 35 else math.nan for step in range(40)],
+    "lr": [0.001] * 40,
+}
+COURSE_RECORDS = [
+    dict(zip(COURSE, values, strict=True)) for values in zip(*COURSE.values(), strict=True)
+]
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "log"])
+@pytest.mark.parametrize("above", ["", "Loading weights\n", "[INFO] 10:11:12 ready\nGo.\n"])
+@pytest.mark.parametrize("below", ["", "Done.\n", "\nSaved to out.\nreal 3m2s\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(COURSE),
+        json.dumps({"history": COURSE}),
+        str(COURSE),
+        str({"train": COURSE}),
+        json.dumps(COURSE_RECORDS),
+        str(COURSE_RECORDS),
+        json.dumps({"log_history": COURSE_RECORDS}),
+    ],
+    ids=["lists", "history", "dict", "nested", "records", "dicts", "state"],
+)
+def test_a_document_on_one_line_of_a_text(tmp_path, text, above, below, suffix):
+    path = tmp_path / f"run.{suffix}"
+    path.write_text(f"{above}{text}\n{below}", encoding="utf-8")
+    report = stabdiag.diagnose(path)
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 35)
+
+
+def test_lists_in_the_records_of_json_lines_are_no_document(log):
+    records = [
+        {"step": step, "loss": 3 - step / 8, "groups": [{"lr": 1, "loss": 9}, {"lr": 2, "loss": 8}]}
+        for step in range(8)
+    ]
+    text = "\n".join(map(json.dumps, records))
+    columns = log(f"Start.\n{text}\nDone.")
+    assert values(columns, "loss") == [record["loss"] for record in records]
+
+
 @pytest.mark.parametrize("opening", ["", "[\n"])
 @pytest.mark.parametrize("loss", [math.nan, -3.5e32])
 def test_a_record_that_breaks_off_below_its_loss(tmp_path, opening, loss):

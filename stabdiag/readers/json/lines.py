@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Final, TypeAlias
 
@@ -38,7 +38,8 @@ JOURNAL_KEYS: Final = (b'"op_code":', b'"worker_id":')
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if one of the first lines is a JSON object, and the file is not one document.
 
-    Other lines may come before the objects if they are fewer.
+    Other lines may come before the objects if they are fewer. A single object with lists of values
+    is a document, also with other lines around it.
     """
     text = head.removeprefix(b"\xef\xbb\xbf")
     lines = text.split(b"\n")
@@ -52,7 +53,16 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     if not any(b"{" in line for line in lines) or is_document(text, is_complete=is_complete):
         return False
     decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines if b"{" in line)
-    return any(records and not reason for records, reason in decoded)
+    return any(records and not reason for records, reason in decoded) and not is_quoted(objects)
+
+
+def is_quoted(lines: Sequence[bytes]) -> bool:
+    """Return True if the only object on the lines of a text is a document, or a dict of lists."""
+    objects = [line[line.index(b"{") :] for line in lines if b"{" in line]
+    if len(objects) != 1:
+        return False
+    document = objects[0] if b'"' in objects[0] else objects[0].replace(b"'", b'"')
+    return is_document(document, is_complete=True)
 
 
 @mutable

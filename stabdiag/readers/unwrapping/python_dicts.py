@@ -52,6 +52,8 @@ _NO_LITERALS: Final = (
     (lazy_pattern(r"(?<=[:,\[] )<[^<>\n]{1,400}>|(?<=[\[(])<[^<>\n]{1,400}>"), "None"),
     (lazy_pattern(r"(?<![\w.'\"])([-+]?)(nan|inf)(?![\w.'\"])"), r"'\1\2'"),
 )
+# The strings in their place.
+_NOT_FINITE: Final = tuple(sign + word for sign in ("", "+", "-") for word in ("nan", "inf"))
 
 
 def with_json_lines(stream: Stream) -> Stream:
@@ -111,4 +113,17 @@ def _record(text: str) -> Record | None:
         json.dumps(record)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
+    return _with_numbers(record) if isinstance(record, dict) else None
+
+
+def _with_numbers(record: Record) -> Record:
+    """Return a record with numbers in place of the strings for values that are not finite."""
+    return {key: _as_number(value) for key, value in record.items()}
+
+
+def _as_number(value: object) -> object:
+    if isinstance(value, dict):
+        return _with_numbers(value)
+    if isinstance(value, list | tuple):
+        return [*map(_as_number, value)]
+    return float(str(value)) if value in _NOT_FINITE else value

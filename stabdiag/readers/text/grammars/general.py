@@ -90,10 +90,10 @@ def read(stream: Stream) -> Columns:
     result = evidence(head) or unknown_evidence(head, stream.name)
     if result is not None and result.is_without_loss:
         result = evidence_of_totals(head, result)
-    # The only line with a loss may be the row of its values.
+    # The only line with a loss may be the row of its values, below or above that of the steps.
     if result is None or result.lines == 1:
         lists = _find_lists(stream.peek(_EVIDENCE_BYTES), stream.name)
-        if lists:
+        if lists and (result is None or _may_be_lists(result, lists)):
             return read_lists(stream, lists)
     if result is None:
         raise NoUsableRecord(
@@ -126,6 +126,11 @@ def read(stream: Stream) -> Columns:
         config=config,
         is_unknown=result.is_unknown,
     )
+
+
+def _may_be_lists(result: TextEvidence, lists: Mapping[str, list[bytes]]) -> bool:
+    """Return True if lists have the counter of the only record, or it has none."""
+    return result.counter is None or result.counter.decode() in lists
 
 
 def _find_bar(head: bytes) -> Bar | None:

@@ -60,6 +60,12 @@ _AFTER_SENTENCE: Final = lazy_pattern(
 )
 _AFTER_VALUE: Final = rb"(?<=[\d)\]}%%])[ \t]{1,200}(?=%b\d)"
 
+# The records of a list in JSON or Python that is printed on a line: [{"step": 1, "loss": 2.5}, {"…
+_LISTED_RECORDS: Final = lazy_pattern(
+    rb"(?m)(?:^[^\n{\[]{0,80}|[\"']log_history[\"']: ?)\[(\{[\"'][\w/ .-]{1,40}[\"']: )"
+    rb"(?=[^\n{}]{0,600}oss)[^\n{}]{1,600}\}, ?\1[^\n]*"
+)
+
 # And one that begins with a time: … loss: 1.2656 2024-02-11 10:15:04,995|INFO|epoch:0, batch: 691
 _NEXT_TIME: Final = lazy_pattern(
     rb" (?<=[\d)\]}%] )(?=(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d)[ T]\d\d:\d\d:\d\d)"
@@ -221,6 +227,10 @@ def _separate_paste(block: bytes, lines: int) -> bytes:
     """Return a paste with a carriage return before records that begin alike or with a time."""
     if may_contain(block, _PROGRESS_LABEL) and block.count(_PROGRESS_LABEL) > lines:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
+    if may_contain(block, b"}, {"):
+        block = _LISTED_RECORDS.sub(
+            lambda found: re.sub(rb"(?<=\}), ?(?=%b)" % re.escape(found[1]), b"\r", found[0]), block
+        )
     if len(block) <= _PASTE:
         for pattern in (_AFTER_SENTENCE, _SAME_START):
             if pattern.search(outline(block)) is not None:
