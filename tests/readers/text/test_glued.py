@@ -232,6 +232,17 @@ def test_a_value_without_a_blank_after_its_name(read, line):
     assert read(text).series["loss"].values.tolist() == losses
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "NaN", "-inf"])
+@pytest.mark.parametrize(
+    "line", ["epoch {n},  mean_loss{x}, test MRR: 0.25", "step{n}: loss{x} acc{x}"]
+)
+def test_a_value_that_is_not_finite_without_a_blank_after_its_name(read, line, value):
+    losses = ["0.625", "0.375", "0.125", value, value, value]
+    text = "".join(line.format(n=n, x=loss) + "\n" for n, loss in enumerate(losses, 1))
+    values = read(text).series["loss"].values
+    assert [*map(str, values)] == [*map(str, map(float, losses))]
+
+
 def test_a_file_with_a_loss_in_its_name_is_not_a_record(read):
     text = "".join(
         f"epoch {n} loss: 0.{9 - n}5, saved to best-loss0.{n}250.pt and loss0.{n}250.pt\n"

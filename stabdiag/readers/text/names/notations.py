@@ -132,10 +132,12 @@ def _counts_of_parts(data: bytes, pattern: bytes) -> list[int]:
 _MIN_GLUED_VALUES: Final = 2
 
 # Values without a blank after their names: mean_loss0.130139, val acc0.712. A digit may also end a
-# name, as in loss1, so the value is a fraction. A file has a dash or a point next to it.
+# name, as in loss1, so the value is a fraction, NaN or
+# infinite. A file has a dash or a point next to it.
 _GLUED_VALUE: Final = (
-    rb"(?i)(?<![\w./-])((?:[a-z]{1,12}[_ ]){0,3}"
-    rb"(?:loss|acc|accuracy|auc|reward|mse|mae|rmse|ppl|lr))(?=\d{1,9}\.\d{2,20}(?![\w.:=/-]))"
+    rb"(?i)(?<![\w./-])((?:(?![a-z]{1,9}(?:nan|inf) )[a-z]{1,12}[_ ]){0,3}"
+    rb"(?:loss|acc|accuracy|auc|reward|mse|mae|rmse|ppl|lr))"
+    rb"(?=(?:\d{1,9}\.\d{2,20}|-?(?:nan|inf))(?![\w.:=/(-]))"
 )
 
 
