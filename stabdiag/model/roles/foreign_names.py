@@ -1,4 +1,4 @@
-"""English names of losses, learning rates, epochs and steps in other languages."""
+"""English names of losses, rewards, learning rates, epochs and steps in other languages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,24 @@ _FOREIGN_LOSSES: Final = tuple(
         *("отери", "отеря", "отерь", "осс", "шибка", "ayıp", "aybı", "验证集", "测试集"),
         *("entrenamiento", "validación", "validação", "treinamento"),
         *("Эпоха", "эпоха", "에포크", "에폭", "エポック", "轮次", "轮数"),
+        *(
+            "奖励",
+            "獎勵",
+            "報酬",
+            "报酬",
+            "回报",
+            "得分",
+            "分数",
+            "スコア",
+            "보상",
+            "점수",
+            "аград",
+        ),
+        *("écompense", "dül", "hưởng", "ntuación", "胜率", "勝率", "승률"),
     )
 )
+# Words without an accent: Verlust, Belohnung, recompensa, ricompensa, punteggio, nagroda.
+_IN_PLAIN_ASCII: Final = (b"erlust", b"elohnung", b"compensa", b"unteggio", b"untuaci", b"agroda")
 
 # Texts in these languages have other bytes than ASCII and the blocks of progress bars. Those that
 # remain are few, or the text is in one of these languages.
@@ -44,6 +60,28 @@ _EVAL: Final = (
     )
     + f"[ _]?{_ALL}"
 )
+# How a reward is averaged, before or behind it.
+_MEAN_FORMS: Final = (
+    "平均|평균|[Сс]редн[а-я]{1,3}|[Oo]rtalama|[Dd]urchschnittliche|[Mm]ittlere|[Ss]rednia",
+    "平均|medi[ao]|média|promedio|moyenne|trung bình",
+)
+_TOTAL_FORMS: Final = (
+    "累计|累計|累積|总|總|총|누적|[Сс]уммарн[а-я]{1,3}|[Оо]бщ[а-я]{1,3}|[Tt]oplam|[Gg]esamt"
+    "|[Tt]otal[ae]?|[Tt]ổng",
+    "合計|合计|总和|총합|[Tt]otal[ae]?|acumulad[ao]|cumulée",
+)
+_A_REWARD: Final = (
+    "(?:奖励|獎勵|报酬|報酬|回报|보상|리워드)(?:值|값)?|[Нн]аград[аы]|[Rr][ei]compensas?"
+    "|[Rr]écompenses?|[Bb]elohnung(?:en)?|[Öö]dül|[Nn]agroda|[Pp]hần thưởng"
+)
+_A_SCORE: Final = (
+    "得分|分数|スコア|점수|[Pp]untuación|[Pp]untaje|[Pp]ontuação|[Pp]unteggio|[Pp]unktzahl"
+)
+_REWARD_STEMS: Final = (
+    *("奖励", "獎勵", "报酬", "報酬", "回报", "보상", "리워드", "аград", "compensa", "écompense"),
+    *("elohnung", "dül", "agroda", "thưởng", "得分", "分数", "スコア", "점수", "untuaci", "untaje"),
+    *("ontuação", "unteggio", "unktzahl"),
+)
 _LOSS: Final = "(?:损失|損失)(?:函数|函數|関数)?(?:值)?|손실|ロス(?<!クロス)|로스(?<!크로스)"
 _A_LOSS: Final = f"(?:{_LOSS})"
 _AN_ERROR: Final = "(?:误差|誤差)"
@@ -59,6 +97,25 @@ _PARTICLE: Final = "[은는이가はが为為是]"
 _A_VALUE: Final = r"[-+]?(?:[\d.]|nan|inf|NaN)"
 _OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
 
+_EPISODE_STEMS: Final = (
+    *(
+        "回合",
+        "局",
+        "エピソード",
+        "에피소드",
+        "пизод",
+        "pisode",
+        "pisodio",
+        "pisódio",
+        "ölüm",
+        "pizod",
+    ),
+    *("Tập", "artida"),
+)
+_AN_EPISODE: Final = (
+    "回合|エピソード|에피소드|[Ээ]пизод|[Éé]pisode|[Ee]pis[oó]dio|[Bb]ölüm|[Ee]pizod|Tập|[Pp]artida"
+)
+
 # Parts of names, for a quick test of a whole text.
 _FOREIGN_LOSS_STEMS: Final = ("损失", "損失", "손실", "ロス", "로스", "误差", "誤差")
 _FOREIGN_ACCURACY_STEMS: Final = ("率", "精度", "정확도", "очность")
@@ -73,6 +130,17 @@ def _as_epoch(match: re.Match[str]) -> str:
 
 def _as_step(match: re.Match[str]) -> str:
     return f" step {match[1]} "
+
+
+def _as_episode(match: re.Match[str]) -> str:
+    return f" episode {match[1]} "
+
+
+def _as_reward(match: re.Match[str]) -> str:
+    is_mean, is_total = ({*match.group(*groups)} != {None} for groups in ((1, 4), (2, 5)))
+    kind = "mean " if is_mean else "total " if is_total else ""
+    name = "reward" if re.fullmatch(_A_REWARD, match[3]) else "score"
+    return f" {kind}{name}"
 
 
 def _with_colon(match: re.Match[str]) -> str:
@@ -147,7 +215,7 @@ _IN_ENGLISH: Final[tuple[_Row, ...]] = (
     ),
     (
         ("轮", "エポック", "에포크", "에폭", "поха"),
-        "轮次|轮数|训练轮|エポック|에포크|에폭|эпоха|Эпоха",
+        "(?:训练)?轮[次数]|训练轮|エポック|에포크|에폭|эпоха|Эпоха",
         " epoch ",
     ),
     (
@@ -155,18 +223,30 @@ _IN_ENGLISH: Final[tuple[_Row, ...]] = (
         "步数|步骤|迭代(?!次数)|ステップ|스텝|Schritt",
         " step ",
     ),
+    (
+        _REWARD_STEMS,
+        f"(?:(?:({_MEAN_FORMS[0]})|({_TOTAL_FORMS[0]})) ?)?(?:回合)?({_A_REWARD}|{_A_SCORE})"
+        f"(?: ?(?:({_MEAN_FORMS[1]})|({_TOTAL_FORMS[1]})))?",
+        _as_reward,
+    ),
+    (_EPISODE_STEMS, r"第 {0,2}(\d{1,9}) {0,2}(?:个?回合|局)", _as_episode),
+    (_EPISODE_STEMS, r"(\d{1,9}) ?(?:번째 ?에피소드|エピソード目)", _as_episode),
+    (_EPISODE_STEMS, rf"(?:{_AN_EPISODE})(?:数)?(?=[ :：=#]{{0,4}}\d)", " episode "),
+    (("率", "승률", "성공률"), "胜率|勝率|승률", " win rate"),
+    (("率", "성공률"), "成功率|성공률", " success rate"),
+    (("探索率", "입실론", "псилон"), "探索率|입실론|[Ээ]псилон", " epsilon"),
     # A particle between a name and its value: 손실은 0.53, 損失は0.53, 损失为0.53
     (
         ("은", "는", "이", "가", "は", "が", "为", "為", "是"),
-        f"(loss|lr|acc|grad_norm) ?{_PARTICLE}(?=\\s{{0,2}}{_A_VALUE})",
+        f"(loss|lr|acc|grad_norm|reward|score) ?{_PARTICLE}(?=\\s{{0,2}}{_A_VALUE})",
         _with_colon,
     ),
 )
 
 
 def has_foreign_loss_name(text: bytes) -> bool:
-    """Return True if a text may name a loss in another language; in plain ASCII only German."""
-    if b"erlust" in text:
+    """Return True if a text may name a loss or a reward in another language."""
+    if any(word in text for word in _IN_PLAIN_ASCII):
         return True
     if text.isascii() or not text.translate(None, _USUAL_BYTES):
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 from typing import Final
@@ -77,10 +78,10 @@ _IN_ASCII: Final = {
     foreign: english
     for english, words in (
         ("loss", "perdida perda perte verlust"),
-        ("reward", "recompensa recompensas recompense belohnung ricompensa"),
+        ("reward", "recompensa recompensas recompense belohnung ricompensa nagroda"),
         ("accuracy", "exactitud acuracia genauigkeit accuratezza"),
         ("epoch", "epoca epocas epoque epoche"),
-        ("episode", "episodio episodios"),
+        ("episode", "episodio episodios epizod"),
         ("step", "paso pasos passo passos schritt schritte"),
         ("train", "entrenamiento treino treinamento entrainement"),
         ("val", "validacion validacao validierung"),
@@ -231,7 +232,8 @@ _OF_REWARDS: Final = frozenset(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
         "train training rollout env environment per last raw episodic smoothed tot cum 100ep "
         "real true clipped unclipped scaled unscaled normalized shaped original final "
-        "over of the episodes eps games recent window history hist list curve"
+        "over of the episodes eps games recent window history hist list curve "
+        "media medio promedio moyenne totale acumulada acumulado"
     )
 )
 
@@ -245,6 +247,18 @@ def is_a_loss(name: str) -> bool:
     key = normal(name)
     other = is_evaluation(name) or _NO_LOSS_NAME.search(key) or _TIMING_NAME.search(key)
     return "loss" in key and not other and not name.startswith(RECORDED)
+
+
+def lost_games(names: Iterable[str]) -> frozenset[str]:
+    """Return the names that count lost games, next to the won ones: wins, losses and draws."""
+    by_name = {normal(name): name for name in names}
+    words = {word for name in by_name for word in name.split("_")}
+    if words.isdisjoint(("win", "wins", "won")):
+        return frozenset()
+    counts = (
+        ["losses"] if words.isdisjoint(("draw", "draws", "tie", "ties")) else ["losses", "loss"]
+    )
+    return frozenset(by_name[count] for count in counts if count in by_name)
 
 
 def is_auxiliary(name: str) -> bool:
@@ -276,6 +290,11 @@ def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
     others = [word for word in name_words(name) if word not in rewards]
     alone = len(name_words(name)) == len(others) + 1 and not is_evaluation(name)
     return alone and all(word in _OF_REWARDS or word.isdigit() for word in others)
+
+
+def is_fitness(name: str) -> bool:
+    """Return True for the fitness of an evolution, which has no gradient."""
+    return "fitness" in name_words(name)
 
 
 def last_word(name: str) -> str:
