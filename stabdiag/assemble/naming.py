@@ -12,7 +12,7 @@ from functools import reduce
 
 import numpy as np
 
-from stabdiag.assemble.evolution import is_fitness, with_fitness
+from stabdiag.assemble.evolution import with_fitness
 from stabdiag.assemble.loss_replacement import find_sum, with_better_loss, with_means, with_sum
 from stabdiag.assemble.measurements import with_measurements
 from stabdiag.assemble.named_columns import NamedColumns
@@ -35,6 +35,7 @@ from stabdiag.model.roles.fallbacks import (
 )
 from stabdiag.model.roles.names import (
     is_auxiliary,
+    is_fitness,
     last_word,
     name_words,
     normal,
@@ -53,6 +54,13 @@ _MACHINE_WORDS = frozenset(
 
 # What the records of a log of games count.
 _EPISODES_OR_GAMES = frozenset({"episode", "episodes", "game", "games"})
+# Words of counts of games, and of the exploration of a policy.
+_OF_GAMES = frozenset(
+    word_list(
+        "win wins won loss losses lost draw draws tie ties game games played count num n total "
+        "epsilon eps exploration rate"
+    )
+)
 
 # XGBoost and LightGBM name the set of a metric: train-auc, valid_0's auc.
 _METRIC_OF_SET = lazy_pattern(
@@ -197,7 +205,8 @@ def _without_loss(named: NamedColumns) -> NamedColumns:
         return named.take(names, "no loss was logged: only the scores can be judged")
     evolved = with_fitness(named)
     if evolved is not None:
-        return evolved
+        # No other column is the loss.
+        return replace(evolved, columns=replace(evolved.columns, is_unknown=False))
     if not columns.is_unknown and any(map(is_fitness, columns.names)):
         columns = replace(columns, is_unknown=True)
         named = replace(named, columns=columns)
@@ -254,7 +263,7 @@ def _with_an_evaluation(named: NamedColumns) -> NamedColumns:
 
 
 def _is_no_loss(name: str) -> bool:
-    """Return True if a column has times, memory, speeds or files, or the best score so far."""
+    """Return True if a column has times, memory, files or games, or the best score so far."""
     words = {*name_words(name)}
     # Paddle calls the times of a batch and of its data a cost.
     is_time = "cost" in words and not words.isdisjoint(("batch", "reader", "data"))
@@ -262,7 +271,8 @@ def _is_no_loss(name: str) -> bool:
     is_best = (
         len(words & {"best", "max"}) == 1 and bool(words & _SPLITS_OF_BESTS) and words <= _OF_BESTS
     )
-    return is_time or not _MACHINE_WORDS.isdisjoint(words) or name.lower() == "best" or is_best
+    is_other = is_time or is_best or words <= _OF_GAMES or name.lower() == "best"
+    return is_other or not _MACHINE_WORDS.isdisjoint(words)
 
 
 def _are_of_sets(unknown: Sequence[str], names: Sequence[str]) -> bool:

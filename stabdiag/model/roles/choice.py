@@ -31,6 +31,7 @@ from stabdiag.model.roles.names import (
     is_evaluation,
     is_setting,
     last_word,
+    lost_games,
     name_words,
     names_measurements,
     names_results,
@@ -139,7 +140,9 @@ def assign(
 # Runs of one project have the same columns, and each log needs them several times.
 @lru_cache(maxsize=64)
 def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> Assignment:
-    choice = _Choice(names=[name for name in names if not is_setting(name)], columns=dict(chosen))
+    lost = lost_games(names)
+    usable = [name for name in names if not (is_setting(name) or name in lost)]
+    choice = _Choice(names=usable, columns=dict(chosen))
     for role in ROLES:
         if role.name not in choice.columns and not role.several:
             choice.choose(role)

@@ -50,7 +50,7 @@ _HIGHER: Final = (
     r"|hmean|normeditdis(t|tance)?|dsc|accpose|poseacc(uracy)?"
     r"|exactmatch|acc(uracy)?andf1|pass(at)?\d+|(pass|success|win|solve)rate|n?dcg(at)?\d*|mrr(at)?\d*"
     r"|hit(s|rate|ratio)(at)?\d*|(hit|hr)(at)?\d+|r(at)?(1|5|10)|inceptionscore|is\d+k|clipscore"
-    r"|(ents|cats|spans)[fpr]|(dep)?[ul]as|tagacc"
+    r"|(ents|cats|spans)[fpr]|(dep)?[ul]as|tagacc|elo(rating)?|(d4rl|human)score"
 )
 _LOWER: Final = (
     r"[wcu]er|(word|char|character|token|phone|phoneme|sentence|top\d+)?err(or)?rates?"
@@ -59,7 +59,7 @@ _LOWER: Final = (
     r"|bp[bcd]|brier(score)?|epe|(abs|sq)rel|silog"
 )
 _HIGHER_IF_EVALUATED: Final = (
-    r"em|ap|snr|sdr|(combined)?score|(episodic|episode|ep)?(reward|return)s?"
+    r"em|ap|snr|sdr|(combined)?score|(episodic|episode|ep)?(reward|return|ret)s?"
 )
 _LOWER_IF_EVALUATED: Final = r"per|ter|mer|der|eer|ece|kid|err(or)?|fvd|fad|mcd"
 
@@ -131,7 +131,7 @@ _MAX_SCORE_NAME: Final = 80
 def score_direction(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
     own = _NUMBERED_SET.sub(r"\1 ", _DATA_LOADER.sub("", without_run(name)))
-    words = _singular_words(own)
+    words = _words_of_score(_singular_words(own))
     if len(own) > _MAX_SCORE_NAME or is_setting(own) or "loss" in words or "best" in words:
         return None
     direction = _direction(words, is_heldout=is_evaluation(own))
@@ -145,6 +145,12 @@ def score_direction(name: str) -> Direction | None:
             else None
         )
     return _direction(_of_set(words), is_heldout=False)
+
+
+def _words_of_score(words: Sequence[str]) -> Sequence[str]:
+    """Return the words before the opponent of a player: win_rate_vs_random."""
+    at = next((at for at, word in enumerate(words) if at and word in ("vs", "against")), None)
+    return words[:at]
 
 
 def _direction(words: Sequence[str], *, is_heldout: bool) -> Direction | None:

@@ -39,7 +39,7 @@ _COUNTER: Final = lazy_pattern(
     rb"(global[ _]step|step|tick|game|generation|trial|cycle|(?:total[ _])?timestep|frame"
     rb"|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
-    rb"(?:\([a-z]{1,10}\)(?! \()|(?:[ _]?(?:id|idx|index)| no| num| number)(?=[\s:=.]))?[\"']?"
+    rb"(?:\([a-z]{1,10}\)(?! \()|(?:[ _]?(?:id|idx|index)| is| no| num| number)(?=[\s:=.]))?[\"']?"
     rb"(?:[\s:=#\[(.]{1,16}[\"']?|\]:? {1,12})(%b)"
     rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"
     % (_OF_EPOCHS, _OF_STEPS, _COUNT_PATTERN.lower()),

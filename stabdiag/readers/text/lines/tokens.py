@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.names import is_evaluation, lost_games
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.lines.counters import line_counters
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
@@ -78,11 +78,11 @@ _NO_VALUE: Final = (
 )
 
 # What a measure is of, or when it was measured: Loss of the policy, val loss on the last 9 batches,
-# loss after forward pass. A count is not part of the name: loss after epoch 3.
+# loss after forward pass, win rate vs random. A count is not part of the name: loss after epoch 3.
 _OF_WHAT: Final = (
-    rb"(?:[A-Za-z][\w-]{0,20}[ _])?(?:[Ll]oss|[Aa]ccuracy)(?: value)?"
+    rb"(?:[A-Za-z][\w-]{0,20}[ _])?(?:[Ll]oss|[Aa]ccuracy|[Rr]ate)(?: value)?"
     rb"(?: (?:averaged|computed|measured|summed))?"
-    rb" (?:of|after|before|over|on|in|for|from|at|during|across|with)"
+    rb" (?:of|after|before|over|on|in|for|from|at|during|across|with|vs\.?|against)"
     rb"(?: (?:the|this|a|an|all|each))?(?: (?:\d{1,9} )?[a-z][\w-]{0,20}){1,4}"
 )
 
@@ -91,7 +91,7 @@ _OF_WHAT: Final = (
 _SIGNED_PAIR: Final = (
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
     rb"(%b|%b|[A-Za-z][\w./@-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
-    rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,40}| is | was (?=\[))%b%b(%b)%b"
+    rb"(?:(?:[\"'\]]| is)? {0,12}[:=][ \t]{0,40}| is | was (?=\[))%b%b(%b)%b"
     % (_NO_VALUE, _TITLE, _OF_WHAT, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
 _SIGNS: Final = (b":", b"=", b" is ", b" was ")
@@ -122,6 +122,10 @@ _MAX_TOKEN: Final = 80
 _TOKEN: Final = lazy_pattern(rb"\S{1,%d}" % _MAX_TOKEN)
 _MIN_ALTERNATING: Final = 3
 _WORD_SIGN: Final = lazy_pattern(rb"\w")
+# Before a name, at the start of a section or behind a number: score 5 average score 7
+_AVERAGED: Final = lazy_pattern(
+    rb"(?i)(?:[\d|,;:(\[] |^ ?)(?:avg\.?|mean|average|total|running|moving|best|max|min)$"
+)
 # Epoch 57: foo 0.48 bar 7, where a counter comes before the words and numbers of a section.
 _COUNTED: Final = lazy_pattern(
     rb"(?i)(?<![a-z])(?:epoch|step|iter(?:ation)?) {1,4}\d{1,9}: {1,4}\Z"
@@ -286,7 +290,8 @@ def line_fields(line: bytes) -> Sequence[Field]:
     ]
     fields += _reported_at_step(line)
     # The number after a file name is the line number of the logging call: train.py: 171
-    fields = [item for item in fields if not item.name.endswith(_SOURCE_FILES)]
+    others = lost_games(x.name for x in fields) if b"oss" in line else ()
+    fields = [x for x in fields if not (x.name.endswith(_SOURCE_FILES) or x.name in others)]
     # New best model saved with loss 2.31, and epoch 3 completed with the loss: 2.31
     if b"ith " in line or b"ITH " in line:
         if SAVES.search(line):
@@ -295,9 +300,7 @@ def line_fields(line: bytes) -> Sequence[Field]:
     if b"," not in line:
         return fields
     # A loss of 2,345 has a decimal comma; a throughput of 7,012 has a thousands separator.
-    return [
-        item for item in fields if not (b"," in line[slice(*item.value)] and is_a_loss(item.name))
-    ]
+    return [x for x in fields if not (b"," in line[slice(*x.value)] and is_a_loss(x.name))]
 
 
 def _field(line: bytes, at: Span, value: Span, suffix: str = "") -> Field:
@@ -331,8 +334,10 @@ def _alternating(line: bytes) -> Iterator[Field]:
             number = _WHOLE_NUMBER.fullmatch(line, *tokens[-1])
             if number is None or not _NAME_TOKEN.fullmatch(line, *tokens[-2]):
                 break
-            pairs.append(_field(line, tokens[-2], number.span(1)))
-            del tokens[-2:]
+            before = line[max(tokens[-3][0] - 2, 0) : tokens[-3][1]] if len(tokens) > 2 else b""
+            words = 2 if _AVERAGED.search(before) else 1
+            pairs.append(_field(line, (tokens[-1 - words][0], tokens[-2][1]), number.span(1)))
+            del tokens[-1 - words :]
         # Only signs are left: step 10 (0.4 s): train 2.31 val 2.40
         if tokens and not _WORD_SIGN.search(line, tokens[0][0], tokens[-1][1]):
             tokens = []
