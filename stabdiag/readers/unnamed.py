@@ -11,7 +11,7 @@ from typing import Final
 
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import is_evaluation, normal
+from stabdiag.model.roles.names import is_evaluation, name_words, normal
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.source import STANDARD_INPUT
 from stabdiag.readers.unwrapping.compressed import COMPRESSED_SUFFIXES
@@ -51,6 +51,7 @@ _MEASURE: Final = (
     r"|ppl|perplexit(?:y|ies)|lrs?|learning_rates?|grads?|gradients?|norms?|weights?|times?|fid"
     r"|entropy|precision|recall)(?:_|$)"
 )
+_FILE_OF_REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
 
 
 def name_of_values(source: str) -> str:
@@ -59,7 +60,12 @@ def name_of_values(source: str) -> str:
         return "loss"
     path = PurePath(source)
     stem = PurePath(path.stem).stem if path.suffix in COMPRESSED_SUFFIXES else path.stem
-    if assign([stem]).columns or re.search(_MEASURE, normal(stem)):
+    if assign([stem]).columns:
+        return stem
+    # dqn_rewards.txt, returns_seed1.txt
+    if score_direction(stem) is None and not _FILE_OF_REWARDS.isdisjoint(name_words(stem)):
+        return "reward"
+    if re.search(_MEASURE, normal(stem)):
         return stem
     if is_evaluation(stem):
         return f"{stem}_loss"

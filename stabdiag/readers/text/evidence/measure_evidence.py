@@ -71,7 +71,7 @@ def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
     results = [(word, on_loss_lines(sample.counters)) for word, sample in samples]
     if not any(result for _, result in results):
         # A reward on a line of its own, below the counter.
-        rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
+        rewards = ((word, sample) for word, sample in samples if word in REWARDS)
         results = [
             (word, heading_evidence(log.heading_counts(sample), sample.values))
             for word, sample in rewards
@@ -84,7 +84,11 @@ def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
     ]
     # A score is a reward next to a counter of games.
     of_games = any(_counts_games(sample) for _, sample in samples)
-    measures = (result for result in candidates if result.word != SCORE or of_games)
+    measures = (
+        result
+        for result in candidates
+        if result.word != SCORE or of_games or result.counter in GAMES
+    )
     best = max(measures, key=lambda result: result.lines, default=None)
     if best is None:
         return _evidence_of_scores(log, samples) or _few_measures(log, samples)

@@ -130,10 +130,14 @@ _SPLIT_VALUES: Final = (
     _OF_SPLIT % (rb"[Vv]al(?:id(?:ation)?)?|[Tt]est|[Dd]ev", NUMBER_PATTERN),
 )
 # Episode 100  Avg: 19.36  Best: 21.2: the average of a game is a reward.
-_EPISODE: Final = rb"(?mi)^[^\n]{0,80}\b(?:episodes?|games?|generation)\b[ :=#\[]{1,8}\d"
-_EPISODE_AVERAGE: Final = (
-    rb"(?<![\w./-])(?:[Aa]vg|AVG|[Aa]verage|[Mm]ean)\.?(?= {0,4}[:=] {0,12}%b|[ \t]{1,4}%b)"
-    % (NUMBER_PATTERN, NUMBER_PATTERN)
+_EPISODE: Final = rb"(?mi)^[^\n]{0,80}\b(?:episodes?|games?)\b[ :=#\[]{1,8}\d"
+_BEFORE_NUMBER: Final = rb"(?= {0,4}[:=] {0,12}%b|[ \t]{1,4}%b)" % (NUMBER_PATTERN, NUMBER_PATTERN)
+_EPISODE_AVERAGE: Final = rb"(?<![\w./-])(?:[Aa]vg|AVG|[Aa]verage|[Mm]ean)\.?" + _BEFORE_NUMBER
+# Generation 3 | Best: 21.2 | Avg: 19.36 of an evolution, which may be minimized
+_GENERATION: Final = rb"(?mi)^[^\n]{0,80}\bgeneration\b[ :=#\[]{1,8}\d"
+_FITNESS: Final = (
+    (_EPISODE_AVERAGE, b"average_fitness"),
+    (rb"(?<![\w./-])[Bb](?:est|EST)" + _BEFORE_NUMBER, b"best_fitness"),
 )
 # avg_ep_r: 19.4, avg_l: 0.02, avg_q: 1.3: the letters of a reward and a loss, next to a value of
 # episodes or the exploration.
@@ -183,6 +187,8 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
         return None
     standard = (*find_decimal_commas(head), *find_normalizations(head))
     head = normalize(head, standard)
+    fitness = tuple(_fitness_of_generations(head))
+    standard, head = (*standard, *fitness), normalize(head, fitness)
     positions = find_positions(head, source)
     result = (
         _values_by_position(head, positions if positions and positions.is_named else None)
@@ -260,6 +266,12 @@ def _losses_of_splits(head: bytes) -> Iterator[Normalization]:
 def _averages_of_episodes(head: bytes) -> Iterator[Normalization]:
     if _is_frequent(_EPISODE, head) and _is_frequent(_EPISODE_AVERAGE, head):
         yield Normalization((), _EPISODE_AVERAGE, b"average_reward")
+
+
+def _fitness_of_generations(head: bytes) -> Iterator[Normalization]:
+    if _is_frequent(_GENERATION, head):
+        for pattern, name in _FITNESS:
+            yield Normalization((), pattern, name)
 
 
 def _rewards_by_letter(head: bytes) -> Iterator[Normalization]:

@@ -113,8 +113,26 @@ UNSPACED_PAIRS: Final = tuple(
     for marker in (b"0loss", b"1loss", b"0Loss", b"1Loss")
 )
 
+# The generation of an evolution: Gen 3: best=0.5
+GENERATIONS: Final = tuple(
+    Normalization(
+        (b"%b%b1" % (word, sign),),
+        rb"(?<![\w./-])%b(?=%b\d{1,7}(?![\w.%%]))" % (word, sign),
+        b"generation",
+    )
+    for word in (b"Gen", b"gen", b"GEN")
+    for sign in (b" ", b": ", b"=", b" #")
+)
+
 # Other forms of a name and a value.
 OTHER_PAIRS: Final = (
+    # Episode 3 finished after 12 timesteps and got 1.5 reward
+    Normalization(
+        (b"pisode", b" reward"),
+        rb"\b(got|received|earned|collected|gained|obtained) (%b) (?:total )?rewards?\b"
+        rb"(?!\w| ?[:=]| %b)" % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"\1 reward: \2",
+    ),
     # In epoch 3, the loss was 2.31. That it was NaN is a report of a failure.
     Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d|nan, [a-z])", b"loss is "),
     # In epoch 3 I get a loss of 2.31

@@ -14,6 +14,7 @@ from stabdiag.readers.text.names.boosting import BOOSTING, RECOMMENDERS
 from stabdiag.readers.text.names.loss_names import (
     COUNTED_BATCHES,
     COUNTED_NAMES,
+    GENERATIONS,
     OTHER_PAIRS,
     PAIRED_NAMES,
     QUALIFIED_NAMES,
@@ -149,6 +150,7 @@ NORMALIZATIONS: Final = (
     WEIGHTED_TERMS,
     *VISION,
     # Darknet has a loss and a comma before another value.
+    *GENERATIONS,
     *OTHER_PAIRS,
     *BOOSTING,
     *TOOLKITS,
