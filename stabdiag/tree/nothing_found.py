@@ -16,6 +16,7 @@ from stabdiag.model.findings import (
 from stabdiag.model.history import Series
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
+from stabdiag.model.roles.names import is_fitness
 from stabdiag.model.text import capitalized, listed, num, plural
 from stabdiag.stats.standards import MIN_TREND_POINTS
 from stabdiag.tree.case import Case
@@ -183,6 +184,13 @@ def _next_run(case: Case) -> Action:
 def _log_more(case: Case) -> Action:
     """Return the action to log more, with the counts that spikes and climbs require."""
     needed = f"trends need {MIN_TREND_POINTS} losses, spikes {case.min_losses_for_spikes}"
+    reward = case.history.get("reward")
+    if not len(case.loss) and reward is not None and is_fitness(reward.column):
+        text = (
+            "Log the mean and the best fitness of each generation: if the mean follows the best, "
+            f"the population has converged (trends need {MIN_TREND_POINTS} generations)."
+        )
+        return Action(ActionKind.LOG_MORE, text)
     if not len(case.loss) and len(case.history.finite("reward")):
         text = (
             "Log the training loss as well, for a policy also the loss of the value function: NaN "

@@ -29,7 +29,7 @@ _MAX_RETURN = HUNDREDFOLD
 
 @frozen
 class Reward:
-    """The first, best and last level of a reward, and the step of the best level.
+    """The first, best and last level of a reward, and the first and last step near the best one.
 
     A level is a mean of ``points`` rewards.
     """
@@ -38,6 +38,7 @@ class Reward:
     first: float
     best: float
     best_step: int
+    fall_step: int
     last: float
     points: int
 
@@ -96,6 +97,7 @@ def _ending(reward: Series, fall: Rise) -> Reward:
         first=-fall.best_level - fall.progress,
         best=-fall.best_level,
         best_step=int(reward.steps[fall.best]),
+        fall_step=int(reward.steps[fall.onset]),
         last=-fall.last_level,
         points=fall.points,
     )

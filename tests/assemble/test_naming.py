@@ -241,14 +241,46 @@ def test_the_mean_of_a_loss_is_used_instead_of_its_sum(size, name):
     "names",
     [("fitness",), ("generation", "fitness"), ("generation", "best_fitness", "avg_fitness")],
 )
-def test_a_fitness_has_no_known_direction(tmp_path, names):
+@pytest.mark.parametrize(("sign", "role"), [(1, "reward"), (-1, "loss")])
+def test_a_fitness_gets_better_if_it_never_goes_back(names, sign, role):
+    log = {name: [40.0 + sign * n for n in range(30)] for name in names}
+    series = stabdiag.diagnose(log | {"generation": range(30)}).history.series
+    assert series[role].column == names[-1]
+    assert {"reward", "loss"} & {*series} == {role}
+
+
+def test_a_fitness_that_falls_but_not_always_has_no_known_direction(tmp_path):
     path = tmp_path / "evolution.csv"
-    path.write_text(
-        "\n".join([",".join(names), *(",".join([f"{n}"] * len(names)) for n in range(30))])
-    )
+    path.write_text("\n".join(["fitness", *(str(40 - n + 3 * (n % 2)) for n in range(30))]))
     diagnosis = stabdiag.diagnose(path).diagnosis
     assert diagnosis.slug == "partly-read"
-    assert f"'{names[-1]}' (from 0 to 29)" in diagnosis.summary
+    assert "'fitness' (from 40 to 14)" in diagnosis.summary
+
+
+def test_a_fitness_that_only_varies_is_a_reward_without_progress():
+    log = {"generation": range(60), "mean fitness": [9.4 + 0.1 * (n * 7 % 5) for n in range(60)]}
+    finding = stabdiag.diagnose(log).diagnosis
+    assert finding.slug == "no-progress"
+    assert "'mean fitness'" in finding.summary
+
+
+def test_the_action_for_a_fitness_that_fell_does_not_mention_a_rate():
+    fitness = [120.0 + n % 7 for n in range(60)] + [18.0 + n % 5 for n in range(60)]
+    log = {"generation": range(120), "best_fitness": [200.0] * 120, "mean_fitness": fitness}
+    finding = stabdiag.diagnose(log).diagnosis
+    assert (finding.slug, finding.step) == ("reward-not-rising", 60)
+    assert finding.first_action.startswith("Continue from the population of epoch 60")
+    assert not any("rate" in action.text or "policy" in action.text for action in finding.actions)
+
+
+@pytest.mark.parametrize("counts", [("wins", "losses"), ("win", "loss", "draw")])
+def test_lost_games_are_no_loss(counts):
+    log = {count: [n % 5 for n in range(30)] for count in counts} | {"step": range(30)}
+    log["elo"] = [1000 + 9 * n for n in range(30)]
+    assert not {"loss", "other_loss"} & {*stabdiag.diagnose(log).history.series}
+    log["loss"] = [2.5 - n / 20 for n in range(30)]
+    if "draw" not in counts:
+        assert stabdiag.diagnose(log).history.series["loss"].column == "loss"
 
 
 @pytest.mark.parametrize("mean", ["avg_fitness", "Mean Fitness", "fitness_mean"])

@@ -86,7 +86,7 @@ def test_fallen_reward_determines_the_sound_checkpoint(calm):
     finding = stabdiag.diagnose(log, settings={"checkpoint_every": 100}).diagnosis
     assert finding.slug == "divergence-unexplained"
     assert "'reward' fell from 19" in finding.summary
-    assert finding.first_action.startswith("Reload the checkpoint of step 400, the last before the")
+    assert finding.first_action.startswith("Reload the checkpoint of step 500, the last before the")
     assert "halve the learning rate to 0.0005 (now 0.001)" in finding.first_action
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.roles.names import is_fitness
 from stabdiag.model.text import listed, num
 from stabdiag.stats.course import measure_course, outer_levels, start_level
 from stabdiag.stats.levels import levels
@@ -90,26 +91,42 @@ def _not_finite(case: Case) -> Evidence | None:
 
 def _fallen(case: Case, collapse: Reward) -> Evidence:
     """Report a reward that fell; it is an error if the whole gain is collapse."""
-    gained = collapse.best - collapse.first
-    rate = half_lr(case, collapse.best_step)
-    reload = earlier_checkpoint(case, collapse.best_step).reload(
-        f"the fall of the reward, from about {case.unit} {collapse.best_step} on"
+    gained, step = collapse.best - collapse.first, collapse.fall_step
+    rate = half_lr(case, step)
+    reload = earlier_checkpoint(case, step).reload(
+        f"the fall of the reward, from about {case.unit} {step} on"
     )
+    first = reload.and_then(Do.LOWER_LR, str(rate), **rate.change)
+    next_actions = (*reward_not_rising.next_actions, *_log_more(case))
+    if is_fitness(collapse.column):
+        first, next_actions = _restarted_evolution(case, step), ()
     return Evidence(
         because=f"The reward {collapse.column!r} fell from {num(collapse.best)} near {case.unit} "
-        f"{collapse.best_step} to {num(collapse.last)} ({level_name(collapse.points)}); it began "
+        f"{step} to {num(collapse.last)} ({level_name(collapse.points)}); it began "
         f"at {num(collapse.first)}.",
         title="The reward fell and stayed down",
         severity=Severity.ERROR if collapse.last <= collapse.first + TENTH * gained else None,
-        step=collapse.best_step,
+        step=step,
         measured={"first": collapse.first, "best": collapse.best, "last": collapse.last},
-        first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),
-        next_actions=(*reward_not_rising.next_actions, *_log_more(case)),
+        first=first,
+        next_actions=next_actions,
+    )
+
+
+def _restarted_evolution(case: Case, step: int) -> Action:
+    """Return the action for an evolution whose population got worse."""
+    return Action(
+        Do.RELOAD_CHECKPOINT,
+        f"Continue from the population of {case.unit} {step}, keep its best individuals unchanged "
+        "in each generation, and check that their evaluation did not change there.",
+        step=step,
     )
 
 
 def _log_more(case: Case) -> tuple[Action, ...]:
     """Return the action to log what describes a policy, or nothing if all of it was logged."""
+    if is_fitness(case.history.series["reward"].column):
+        return ()
     names = {
         "policy_entropy": "the policy's entropy",
         "other_loss": "the value loss",

@@ -255,16 +255,16 @@ def _try_bf16(case: Case) -> tuple[Action, ...]:
 
 def _collapsed_reward(case: Case, climb: ClimbAdvice, reward: Reward) -> Advice:
     """A climb while the reward fell, which measures the policy regardless of the loss."""
-    since = f"the fall of the reward, from about {case.unit} {reward.best_step} on"
-    reload = earlier_checkpoint(case, reward.best_step).reload(since)
+    since = f"the fall of the reward, from about {case.unit} {reward.fall_step} on"
+    reload = earlier_checkpoint(case, reward.fall_step).reload(since)
     rate = half_lr(case, climb.first)
     advice = climb.advice(
         f"The reward {reward.column!r} fell from {num(reward.best)} near {case.unit} "
-        f"{reward.best_step} to {num(reward.last)}: the policy got worse.",
+        f"{reward.fall_step} to {num(reward.last)}: the policy got worse.",
         first=reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change),
         next_actions=_further_checks(case),
     )
-    return replace(advice, reload=reload.clause, began=reward.best_step)
+    return replace(advice, reload=reload.clause, began=reward.fall_step)
 
 
 def _further_checks(case: Case) -> tuple[Action, ...]:
