@@ -23,8 +23,8 @@ def with_fitness(named: NamedColumns) -> NamedColumns | None:
 
     Return None if the direction is unknown.
     """
-    mean = next(_fitness_with(named, _MEAN_WORDS), None)
-    best = next(_fitness_with(named, _BEST_WORDS), None)
+    mean = next(_fitness_columns(named, _MEAN_WORDS), None)
+    best = next(_fitness_columns(named, _BEST_WORDS), None)
     compared = _compared(named, mean, best) if mean and best and mean != best else None
     if compared is not None:
         return compared
@@ -75,7 +75,7 @@ def _falls(x: Floats) -> bool:
     return bool(np.median(x[-half:]) < x[:half].min())
 
 
-def _fitness_with(named: NamedColumns, words: frozenset[str]) -> Iterator[str]:
+def _fitness_columns(named: NamedColumns, words: frozenset[str]) -> Iterator[str]:
     return (name for name in _free(named) if not words.isdisjoint(name_words(name)))
 
 

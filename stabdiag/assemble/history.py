@@ -199,9 +199,9 @@ def _ordered_values(
     if "accuracy" in data:
         scored = data["accuracy"].present & clock.usable
         return values, scored & data["epoch"].present if "epoch" in data else scored
-    known = [data[role] for role in ("eval_accuracy", "reward") if role in data]
+    preferred = [data[role] for role in ("eval_accuracy", "reward") if role in data]
     others = map(columns.load, score_columns(columns.names, {*names.values()}).values())
-    for column in chain(known, others):
+    for column in chain(preferred, others):
         if column.present.any() and not (column.is_text or column.is_time):
             return column.values, column.present & clock.usable
     return values, losses.records
@@ -237,13 +237,13 @@ class _OrderedLog:
             run = order.abandoned(row, usable, losses.records)
             rows = np.flatnonzero(run & losses.records)
             if len(rows) and _ends_far_up(losses.values[rows]):
-                yield self._history_of(number, run, resumed_at=int(order.steps[row]))
+                yield self._build_history(number, run, resumed_at=int(order.steps[row]))
 
     def history(self, number: int) -> History:
         """Return the history of one run, by its number from 1."""
-        return self._history_of(number, self.order.run(number))
+        return self._build_history(number, self.order.run(number))
 
-    def _history_of(self, number: int, run: Mask, *, resumed_at: int | None = None) -> History:
+    def _build_history(self, number: int, run: Mask, *, resumed_at: int | None = None) -> History:
         columns, names, clock, order = self.columns, self.names, self.clock, self.order
         events = [*self.events]
         losses = without_running_means(self.losses, clock, order.steps, run, columns.bar)
@@ -289,8 +289,8 @@ class _OrderedLog:
         series = dict(_series(self.data, names, losses, steps, run))
         taken = set(names.values())
 
-        def add(more: Iterable[Series]) -> None:
-            series.update((logged.role, logged) for logged in more)
+        def add(added: Iterable[Series]) -> None:
+            series.update((logged.role, logged) for logged in added)
 
         def used() -> set[str]:
             return taken | {logged.column for logged in series.values()}

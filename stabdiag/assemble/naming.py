@@ -282,9 +282,9 @@ def _are_of_sets(unknown: Sequence[str], names: Sequence[str]) -> bool:
     """
     sets = {match[1] for match in map(_METRIC_OF_SET.match, unknown) if match is not None}
     scores = (name for name in names if score_direction(name) is not None)
-    known = {match[1] for match in map(_METRIC_OF_SET.match, scores) if match is not None}
+    scored_sets = {match[1] for match in map(_METRIC_OF_SET.match, scores) if match is not None}
     is_each = all(map(_METRIC_OF_SET.match, unknown))
-    return is_each and sets <= known
+    return is_each and sets <= scored_sets
 
 
 def _stays_finite(column: Column) -> bool:

@@ -96,8 +96,8 @@ def _is_general(name: str, role: str) -> bool:
 def takes_over(loss: Column, other: Column, end: int) -> bool:
     """Return True if a column begins at the record where the loss ends, and continues its level."""
     after = other.present[end:]
-    near = is_near(loss.logged[-MIN_RECORDS:], other.logged[:MIN_RECORDS], factor=VERY_NEAR)
-    return bool(after[0]) and 2 * int(after.sum()) > len(after) and near
+    is_close = is_near(loss.logged[-MIN_RECORDS:], other.logged[:MIN_RECORDS], factor=VERY_NEAR)
+    return bool(after[0]) and 2 * int(after.sum()) > len(after) and is_close
 
 
 def _begins_first(column: Column, other: Column) -> bool:

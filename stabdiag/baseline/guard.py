@@ -10,7 +10,7 @@ from stabdiag.model.baseline import UnusedReference
 from stabdiag.model.frozen import frozen
 from stabdiag.model.profile import RunProfile
 from stabdiag.stats.bands import bin_start, deviation_bar
-from stabdiag.stats.leave_one_out import MANY, PeakDeviation, leave_one_out
+from stabdiag.stats.leave_one_out import ROBUST_COUNT, PeakDeviation, leave_one_out
 
 # Fewer references than this cannot outvote one of them.
 _MIN_TO_LEAVE_OUT: Final = 4
@@ -52,7 +52,7 @@ def guard(references: Sequence[RunProfile]) -> GuardedReferences:
         # be left out together.
         order = sorted(range(len(kept)), key=lambda position: -worst[position].size)
         limit = _LEAVE_OUT_FACTOR * deviation_bar(len(kept) - 1)
-        odd = [at for at in order[: max(len(kept) // MANY, 1)] if worst[at].size > limit]
+        odd = [at for at in order[: max(len(kept) // ROBUST_COUNT, 1)] if worst[at].size > limit]
         if not odd:
             break
         odd_runs = [

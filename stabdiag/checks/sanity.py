@@ -51,6 +51,6 @@ def _items(content: Mapping[str, Any], path: Path) -> Iterator[Check]:
         if state is State.UNKNOWN:
             result = unknown(because)
         elif state is State.FAILED:
-            again = "Run stabdiag.torch.sanity again once it is fixed."
-            result = failed(because, again, severity=Severity.ERROR)
+            rerun = "Run stabdiag.torch.sanity again once it is fixed."
+            result = failed(because, rerun, severity=Severity.ERROR)
         yield replace(result, slug=slug, title=title)

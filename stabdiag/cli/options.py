@@ -29,7 +29,7 @@ from stabdiag.cli.choices import (
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 
-MORE: Final = "More options"
+MORE_OPTIONS: Final = "More options"
 """The heading in the help for options that few people need."""
 
 
@@ -160,7 +160,7 @@ ColorOption = Annotated[
         "--color/--no-color",
         help="Default: color if the terminal supports it.",
         show_default=False,
-        rich_help_panel=MORE,
+        rich_help_panel=MORE_OPTIONS,
     ),
 ]
 WriteOption = Annotated[
@@ -170,7 +170,7 @@ WriteOption = Annotated[
         metavar="FORMAT=FILE",
         help="Also write this file, such as `sarif=report.sarif`. Repeatable.",
         autocompletion=complete.among([f"{name}=" for name in names()]),
-        rich_help_panel=MORE,
+        rich_help_panel=MORE_OPTIONS,
     ),
 ]
 
@@ -233,7 +233,7 @@ LogFormatOption = Annotated[
         metavar="NAME",
         help="A name of `stabdiag formats`. Default: detected.",
         autocompletion=complete.log_formats,
-        rich_help_panel=MORE,
+        rich_help_panel=MORE_OPTIONS,
     ),
 ]
 AttemptOption = Annotated[
@@ -242,7 +242,7 @@ AttemptOption = Annotated[
         "--attempt",
         metavar="N",
         help="Which of several runs in one log to read. Default: the last.",
-        rich_help_panel=MORE,
+        rich_help_panel=MORE_OPTIONS,
     ),
 ]
 LimitOption = Annotated[
@@ -252,7 +252,7 @@ LimitOption = Annotated[
         metavar="NAME=VALUE",
         help="Change a threshold, such as `spike.sigma=4`. Repeatable.",
         autocompletion=complete.limits,
-        rich_help_panel=MORE,
+        rich_help_panel=MORE_OPTIONS,
     ),
 ]
 ConfigOption = Annotated[
@@ -261,7 +261,7 @@ ConfigOption = Annotated[
         "--config",
         metavar="FILE",
         help="The settings file. Default: the nearest `stabdiag.toml` or `pyproject.toml`.",
-        rich_help_panel=MORE,
+        rich_help_panel=MORE_OPTIONS,
     ),
 ]
 LiteralOption = Annotated[
@@ -269,7 +269,7 @@ LiteralOption = Annotated[
     typer.Option(
         "--literal",
         help="Apply the published tree verbatim, without calibration.",
-        rich_help_panel=MORE,
+        rich_help_panel=MORE_OPTIONS,
     ),
 ]
 
@@ -289,6 +289,6 @@ BaselineWhereOption = Annotated[
         "--where",
         metavar="CONDITION",
         help="Use only baseline runs such as `outcome=healthy`. Repeatable.",
-        rich_help_panel=MORE,
+        rich_help_panel=MORE_OPTIONS,
     ),
 ]

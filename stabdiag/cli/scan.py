@@ -103,7 +103,7 @@ def scan(
             metavar="N",
             help="Logs to read in parallel. Default: one per core.",
             min=1,
-            rich_help_panel=options.MORE,
+            rich_help_panel=options.MORE_OPTIONS,
         ),
     ] = None,
     executor: Annotated[
@@ -112,7 +112,7 @@ def scan(
             "--executor",
             metavar="EXECUTOR",
             help="`dask`, or `module:callable` for another executor. Default: processes.",
-            rich_help_panel=options.MORE,
+            rich_help_panel=options.MORE_OPTIONS,
         ),
     ] = None,
     scheduler: Annotated[
@@ -121,7 +121,7 @@ def scan(
             "--scheduler",
             metavar="ADDRESS",
             help="Address of the Dask scheduler, such as `tcp://node1:8786`.",
-            rich_help_panel=options.MORE,
+            rich_help_panel=options.MORE_OPTIONS,
         ),
     ] = None,
     timeout: Annotated[
@@ -131,7 +131,7 @@ def scan(
             metavar="SECONDS",
             help="Give up on a log after this long. Default: 300.",
             min=0.1,
-            rich_help_panel=options.MORE,
+            rich_help_panel=options.MORE_OPTIONS,
         ),
     ] = 300.0,
     dtype: options.DtypeOption = None,

@@ -99,7 +99,7 @@ def watch(
             metavar="SECONDS",
             help="With `--kill`: send SIGKILL if the process still runs then. Default: never.",
             min=0,
-            rich_help_panel=options.MORE,
+            rich_help_panel=options.MORE_OPTIONS,
         ),
     ] = None,
     interval: Annotated[
@@ -109,7 +109,7 @@ def watch(
             metavar="SECONDS",
             help="How often to check the log. Default: 0.25.",
             min=0.05,
-            rich_help_panel=options.MORE,
+            rich_help_panel=options.MORE_OPTIONS,
         ),
     ] = 0.25,
     attempt: options.AttemptOption = None,

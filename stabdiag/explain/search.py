@@ -51,22 +51,22 @@ def search(query: str, headings: Mapping[str, str], pages: Mapping[str, str]) ->
         headings: the name and title of each page.
         pages: the Markdown text of each page.
     """
-    wanted = _meanings(query)
+    meanings = _meanings(query)
     words = {name: _weights(headings[name], pages[name]) for name in pages}
     counts = Counter(word for weights in words.values() for word in weights)
     scores: dict[str, tuple[int, float]] = {}
     for name, weights in words.items():
-        matched = [word for word in wanted if word in weights]
+        matched = [word for word in meanings if word in weights]
         worth = sum(weights[word] * math.log(1 + len(pages) / counts[word]) for word in matched)
         # A limit, such as learning.climb, is a detail of the findings that use it.
         scores[name] = (len(matched), worth / 2 if re.match(r"[a-z_]+\.", name) else worth)
-    most = max((count for count, _ in scores.values()), default=0)
+    most_matches = max((count for count, _ in scores.values()), default=0)
     # A name that is misspelled has no blank.
-    needed = len(wanted) / 2 if " " in query.strip() else len(wanted)
-    if not wanted or most < needed:
+    needed = len(meanings) / 2 if " " in query.strip() else len(meanings)
+    if not meanings or most_matches < needed:
         return []
     best = sorted(
-        (name for name, (count, _) in scores.items() if count == most),
+        (name for name, (count, _) in scores.items() if count == most_matches),
         key=lambda name: -scores[name][1],
     )
     return best[:_MOST]

@@ -21,7 +21,7 @@ from stabdiag.stats.bands import (
 from stabdiag.stats.standards import QUARTERS
 
 # From this many references on, a single one does not move the band.
-MANY: Final = 20
+ROBUST_COUNT: Final = 20
 
 
 @frozen
@@ -56,7 +56,7 @@ def leave_one_out(references: Sequence[Levels | None], prior: Prior) -> list[Pea
         Shape (n,), None if a reference and the others have too few common bins.
     """
     references = comparable_levels(references)
-    common_band = _core_band(references, prior) if len(references) > MANY else None
+    common_band = _core_band(references, prior) if len(references) > ROBUST_COUNT else None
     bar = deviation_bar(len(references) - 1)
     peaks: list[PeakDeviation | None] = []
     for at, levels in enumerate(references):

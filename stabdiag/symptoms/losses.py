@@ -175,8 +175,8 @@ def few_trained(case: Case, *, needs_start: bool = True) -> str:
         return ""
     needed = limits.min_points if case.history.counts_epochs else limits.min_steps
     # A counted record covers all steps since the record before.
-    is_enough = has_ended(case) or case.history.counts_records
-    if is_enough and not case.history.counts_epochs:
+    allows_fewer = has_ended(case) or case.history.counts_records
+    if allows_fewer and not case.history.counts_epochs:
         needed = min(needed, limits.min_steps_ended)
     span = int(after.steps[-1]) - int(after.steps[0])
     # The first step counts as well.

@@ -50,13 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ImportError, AttributeError, ValueError) as error:
         sys.stderr.write(f"stabdiag.torch: {error}\n")
         return 2
-    model, loss_fn, *rest = made
+    model, loss_fn, *optimizer = made
     if options.weights is not None:
         state = torch.load(options.weights, map_location="cpu", weights_only=True)
         model.load_state_dict(state.get("model", state))
     elif recorded.get("weights") is not None:
         unwrap(model).load_state_dict(recorded["weights"])
-    return 0 if _probe_recorded(recorded, model, loss_fn, *rest).ok else 1
+    return 0 if _probe_recorded(recorded, model, loss_fn, *optimizer).ok else 1
 
 
 def _probe_recorded(recorded: Any, model: Any, loss_fn: Any, optimizer: Any = None) -> ProbeResult:

@@ -46,8 +46,8 @@ class Cost:
 
     def __init__(self, every: int, probe_every: int, budget: float) -> None:
         self.budget = budget
-        self._asked = {"row": 1, "layers": max(every, 1), "probe": max(probe_every, 1)}
-        self._every = dict(self._asked)
+        self._requested = {"row": 1, "layers": max(every, 1), "probe": max(probe_every, 1)}
+        self._every = dict(self._requested)
         self._seconds: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_WINDOW))
         self._own = 0.0
         self._total = self._elapsed = 0.0
@@ -63,9 +63,9 @@ class Cost:
         self.skipped = self._idle_steps = self.slept = 0
         self._idle_seconds = 0.0  # of an idle step, since the last row
 
-    def ask(self, part: str, steps: int) -> None:
+    def request(self, part: str, steps: int) -> None:
         """Set the shortest cadence of a part."""
-        self._asked[part] = self._every[part] = steps
+        self._requested[part] = self._every[part] = steps
         self._align()
 
     @property
@@ -162,9 +162,9 @@ class Cost:
             own = costs.get(part, 0.0) - (costs.get("row", 0.0) if part != "row" else 0.0)
             if own <= 0 or allowed <= 0:
                 continue
-            ratio = own / (share * allowed) / self._asked[part]
+            ratio = own / (share * allowed) / self._requested[part]
             # Doubled cadences share steps, among the processes of a job and with each other.
-            self._every[part] = self._asked[part] * 2 ** max(math.ceil(math.log2(ratio)), 0)
+            self._every[part] = self._requested[part] * 2 ** max(math.ceil(math.log2(ratio)), 0)
         self._align()
 
     def _align(self) -> None:

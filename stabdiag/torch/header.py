@@ -28,7 +28,7 @@ def segment_header(
     segment: int,
     rank: int,
     settings: Mapping[str, Any],
-    has_held: bool,
+    has_heldout_batch: bool,
     files: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the header of a segment."""
@@ -58,7 +58,7 @@ def segment_header(
             "dropouts": kinds["Dropout"],
             "compiled": hasattr(model, "_orig_mod"),
             "sharded": parameters.is_sharded,
-            "held_batch": has_held,
+            "held_batch": has_heldout_batch,
             **(files or {}),
         },
     }

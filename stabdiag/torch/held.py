@@ -33,7 +33,7 @@ _BOUNDED = {"aten.tanh": (-1.0, 1.0), "aten.sigmoid": (0.0, 1.0), "aten.hardtanh
 _RECTIFIED = ("aten.relu",)
 
 
-class HeldBatch:
+class HeldoutBatch:
     """Measures a batch that is never trained on, in evaluation mode and without a gradient.
 
     Args:

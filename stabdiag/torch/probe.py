@@ -191,14 +191,14 @@ def _probe_backward(
 ) -> ProbeResult:
     if loss.grad_fn is None:
         return ProbeResult(phase="none", detail="the loss does not depend on the parameters")
-    found: list[tuple[str, str]] = []
+    bad_nodes: list[tuple[str, str]] = []
 
     def make_hook(node: Any) -> Callable[..., None]:
         def hook(inputs: Any, outputs: Any) -> None:
             received = [g for g in outputs if isinstance(g, torch.Tensor)]
             sent = [g for g in inputs if isinstance(g, torch.Tensor)]
-            if not found and all(map(is_finite, received)) and not all(map(is_finite, sent)):
-                found.append((watch.owners.get(node, ""), str(node.name())))
+            if not bad_nodes and all(map(is_finite, received)) and not all(map(is_finite, sent)):
+                bad_nodes.append((watch.owners.get(node, ""), str(node.name())))
 
         return hook
 
@@ -216,7 +216,7 @@ def _probe_backward(
     ]
     if not bad:
         return ProbeResult(phase="none", headroom=sizes)
-    module, operation = found[0] if found else (bad[0].rpartition(".")[0], "")
+    module, operation = bad_nodes[0] if bad_nodes else (bad[0].rpartition(".")[0], "")
     detail = f"the gradients of {len(bad)} parameters are not finite, {bad[0]} among them"
     return ProbeResult(
         phase="backward", module=module, operation=operation, detail=detail, headroom=sizes
@@ -305,8 +305,8 @@ def _is_finite_in_fp32(model: nn.Module, batch: Any, loss_fn: Any) -> bool | Non
     try:
         with isolated(model) as inner, _without_autocast():
             twin = copy.deepcopy(inner).float()
-            whole = map_tensors(batch, lambda t: t.float() if t.is_floating_point() else t)
-            return _probe_once(twin, whole, loss_fn).ok
+            widened = map_tensors(batch, lambda t: t.float() if t.is_floating_point() else t)
+            return _probe_once(twin, widened, loss_fn).ok
     except Exception:  # noqa: BLE001 - code that names a dtype cannot be run in another
         return None
 

@@ -15,7 +15,7 @@ from stabdiag.torch import patches
 from stabdiag.torch.cost import Cost
 from stabdiag.torch.failures import SavedFailures
 from stabdiag.torch.guard import guarded
-from stabdiag.torch.held import HeldBatch
+from stabdiag.torch.held import HeldoutBatch
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
 from stabdiag.torch.optimizers import Optimizers
@@ -111,9 +111,9 @@ class Recorder(StepFollower):
         self._scaler = scaler
         self._skipper = StepSkipper(self._parameters) if on_nonfinite == "skip" else None
         self._stops_at_failure = on_nonfinite == "stop"
-        self._held = None
+        self._heldout = None
         if held is not None and loss is not None and not self._parameters.is_sharded:
-            self._held = HeldBatch(model, held, loss)
+            self._heldout = HeldoutBatch(model, held, loss)
         self._failures = SavedFailures(
             model, self._parameters, self._file.path, mode=on_nonfinite, loss=loss
         )
@@ -124,7 +124,7 @@ class Recorder(StepFollower):
             self._failures,
             self._file,
             prefix=prefix,
-            has_held=self._held is not None,
+            has_heldout_batch=self._heldout is not None,
         )
         self._step = self._optimizers.steps_done or 0
         self._begin_step()
@@ -166,8 +166,8 @@ class Recorder(StepFollower):
     @guarded
     def configure(self, **settings: Any) -> None:
         """Add settings to the header, under the names of a manifest: ``total_steps=10_000``."""
-        known = {name: value for name, value in settings.items() if value is not None}
-        self._rows.settings.update(known)
+        given = {name: value for name, value in settings.items() if value is not None}
+        self._rows.settings.update(given)
 
     def see_batch(self, batch: Any, seconds: float = 0.0) -> None:
         """Measure a batch that does not come from ``batches()``, before it is trained on."""

@@ -40,12 +40,12 @@ class RowWriter:
         file: LogFile,
         *,
         prefix: str,
-        has_held: bool,
+        has_heldout_batch: bool,
     ) -> None:
         self._model = weakref.ref(model)
         self._optimizers, self._parameters = optimizers, parameters
         self._failures, self._file = failures, file
-        self._prefix, self._has_held = prefix, has_held
+        self._prefix, self._has_heldout_batch = prefix, has_heldout_batch
         self._has_header = False
         self._waiting: list[tuple[dict[str, Any], Vector]] = []
         self.settings: dict[str, Any] = {}
@@ -110,7 +110,7 @@ class RowWriter:
                 segment=self._file.segment,
                 rank=process_rank(),
                 settings={**self.graph_settings, **self.settings},
-                has_held=self._has_held,
+                has_heldout_batch=self._has_heldout_batch,
                 files=self._failures.files,
             )
             row = {**header, **row}

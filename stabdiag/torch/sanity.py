@@ -167,7 +167,7 @@ def _moves(trial: _SanityTrial) -> tuple[CheckState, str]:
     with isolated(trial.model) as inner, torch.enable_grad():
         twin, stepper = copy.deepcopy((inner, optimizer))
         before = {name: p.detach().clone() for name, p in twin.named_parameters()}
-        held = {id(p) for group in stepper.param_groups for p in group["params"]}
+        tuned = {id(p) for group in stepper.param_groups for p in group["params"]}
         rates = [group["lr"] for group in stepper.param_groups]
         if not any(float(rate) for rate in rates):
             # A warm-up begins at 0: any rate shows whether the parameters are wired.
@@ -176,7 +176,7 @@ def _moves(trial: _SanityTrial) -> tuple[CheckState, str]:
         stepper.zero_grad()
         trial.loss(twin).backward()
         stepper.step()
-    named = {name: p for name, p in twin.named_parameters() if id(p) in held and p.requires_grad}
+    named = {name: p for name, p in twin.named_parameters() if id(p) in tuned and p.requires_grad}
     still = [name for name, p in named.items() if torch.equal(p.detach(), before[name])]
     broken = [name for name, p in named.items() if not is_finite(p)]
     if broken:
@@ -218,10 +218,10 @@ def _logits(trial: _SanityTrial) -> tuple[CheckState, str]:
     present = [words for fact, words in wrong.items() if facts.get(fact)]
     if present:
         return CheckState.FAILED, "; ".join(present)
-    known = [fact for fact in wrong if fact in facts]
+    checked = [fact for fact in wrong if fact in facts]
     return (
         (CheckState.PASSED, "as it should be")
-        if known
+        if checked
         else (CheckState.UNKNOWN, "nothing to go by")
     )
 

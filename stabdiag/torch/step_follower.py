@@ -14,7 +14,7 @@ from stabdiag.torch.batches import Batches
 from stabdiag.torch.cost import Cost
 from stabdiag.torch.failures import SavedFailures
 from stabdiag.torch.guard import guarded, uncompiled, untimed
-from stabdiag.torch.held import HeldBatch
+from stabdiag.torch.held import HeldoutBatch
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
 from stabdiag.torch.optimizers import Optimizers
@@ -48,7 +48,7 @@ class StepFollower:
     _failures: SavedFailures
     _rows: RowWriter
     _skipper: StepSkipper | None
-    _held: HeldBatch | None
+    _heldout: HeldoutBatch | None
 
     def __init__(self, cost: Cost) -> None:
         self._off = False
@@ -328,7 +328,7 @@ class StepFollower:
         record = self._record
         record.take_inputs()
         part = "layers" if record.is_by_layer else "row"
-        if self._held is not None and self._measure_held(record):
+        if self._heldout is not None and self._measure_heldout(record):
             part = "probe"
         self._write_step(part)
 
@@ -358,18 +358,18 @@ class StepFollower:
     def _write_waiting(self) -> None:
         self._rows.write_waiting(wait=False)
 
-    def _measure_held(self, record: StepRecord) -> bool:
+    def _measure_heldout(self, record: StepRecord) -> bool:
         """Measure the held batch, if that is due; return True if it was."""
         model = self._model()
-        if model is None or self._held is None:
+        if model is None or self._heldout is None:
             return False
         if record.is_by_layer:
-            self._held.update_average(model)
+            self._heldout.update_average(model)
         # Once in the beginning, before training has changed much.
         step = self._step + 1
         if step != 1 and step % self._cost.probe_every:
             return False
-        record.columns.update(self._held.measure(model, self._failures.last_batch))
+        record.columns.update(self._heldout.measure(model, self._failures.last_batch))
         return True
 
     # The end.

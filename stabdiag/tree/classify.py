@@ -200,9 +200,9 @@ def find_spikes(
     single = measure_profile(x, reach, false_alarm)
     lasting = profile_of_stretches(x, single)
     separated = find_peak_group(single.points)
-    near = None
+    local = None
     if n <= SUBSAMPLE_SIZE and len(single.points.excursions.positions):
-        separated, near = _with_descent(x, single, separated)
+        separated, local = _with_descent(x, single, separated)
     group = separated if separated is not None and separated.is_rare else None
     events = find_events(x, single, lasting, has_cause, group)
     spans = level_spans(single.base.level, [event.onset for event in events])
@@ -218,8 +218,8 @@ def find_spikes(
         # A cause makes a spike likely: half of the usual height is sufficient.
         share = min_range_share * (HALF if has_cause[event.onset] else 1.0)
         min_height = max(share * spans[event.onset], CLEAR * average_sigma)
-        if near is not None and group is not None and event.is_single and group.has(event.at):
-            base, windows = near, replace(reach, window=MIN_TREND_POINTS, least=MIN_TREND_POINTS)
+        if local is not None and group is not None and event.is_single and group.has(event.at):
+            base, windows = local, replace(reach, window=MIN_TREND_POINTS, least=MIN_TREND_POINTS)
             min_height = min_range_share * spans[event.onset]
         context = EventContext(
             event=event,

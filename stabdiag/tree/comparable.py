@@ -133,7 +133,7 @@ def _approached_change(run: Run, spike: Spike, until: int) -> ObjectiveChange | 
 
     It shows a jump late, and takes long to reach the new level.
     """
-    change = next((near for near in near_spike(run, spike) if near.changes_objective), None)
+    change = next((x for x in near_spike(run, spike) if x.changes_objective), None)
     if change is None:
         return None
     first = int(np.searchsorted(run.loss.steps, change.step))
@@ -233,8 +233,8 @@ def _delayed_change(run: Run, spikes: Sequence[Spike]) -> CurriculumRamp | None:
         return None
     # The onset is the last point near the best level, which is a mean of several points.
     begins = (rise.best, max(rise.best - rise.points, 0))
-    near = (nearby_changes(run, run.at(begin), run.at(rise.onset)) for begin in begins)
-    change = next((change for change in chain(*near) if change.changes_objective), None)
+    candidates = (nearby_changes(run, run.at(begin), run.at(rise.onset)) for begin in begins)
+    change = next((change for change in chain(*candidates) if change.changes_objective), None)
     if change is None:
         return None
     first = int(np.searchsorted(run.loss.steps, change.step))

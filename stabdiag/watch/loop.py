@@ -38,7 +38,7 @@ _PROC: Final = Path("/proc")
 class EndReason(StrEnum):
     """Why a watch ended."""
 
-    FOUND = "a finding is certain"
+    FINDING = "a finding is certain"
     INPUT = "the input ended"
     QUIET = "the log has been quiet"
     PROCESS = "the process has ended"
@@ -119,7 +119,7 @@ def watch(
                         sure = certain(report, until.fail_on, initial)
             is_behind = False
             runs = runs or source.runs
-        end = EndReason.FOUND if sure is not None and end is None else end
+        end = EndReason.FINDING if sure is not None and end is None else end
         yield WatchState(
             report=report,
             trouble=trouble,

@@ -26,7 +26,7 @@ def column(rows, name):
 def recorder(model, optimizer, path, *, rows=1, **options):
     """Return a recorder that writes a row every few steps, at any cost."""
     rec = sd.Recorder(model, optimizer, path, **{"every": 2, "budget": 1000.0, **options})
-    rec._cost.ask("row", rows)
+    rec._cost.request("row", rows)
     return rec
 
 

@@ -115,8 +115,8 @@ def _first_lines(action: str, page: Page) -> Iterator[Text]:
     first, *others = page.wrap(page.text(action, "dim"), "    ")
     yield first
     if others:
-        rest = " ".join([others[0].plain, *(line.plain.strip() for line in others[1:])])
-        yield page.text(page.clip(rest, page.width), "dim")
+        continuation = " ".join([others[0].plain, *(line.plain.strip() for line in others[1:])])
+        yield page.text(page.clip(continuation, page.width), "dim")
 
 
 def _accent(severity: str | None) -> str:

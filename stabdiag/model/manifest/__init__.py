@@ -152,8 +152,8 @@ class Manifest:
         return by_spelling({**parse_manifest(config).also, **self.also})
 
     def _gaps(self, other: Manifest) -> dict[str, Any]:
-        known = self.known
-        return {name: value for name, value in other.known.items() if name not in known}
+        own = self.known
+        return {name: value for name, value in other.known.items() if name not in own}
 
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:

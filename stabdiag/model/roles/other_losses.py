@@ -89,8 +89,8 @@ def find_other_values(names: Iterable[str], taken: Collection[str]) -> list[str]
     each column takes time and memory.
     """
     values = (name for name in names if name not in taken and _is_other_value(name))
-    few = [*islice(values, MAX_OTHER_LOSSES + 1)]
-    return few if len(few) <= MAX_OTHER_LOSSES else []
+    others = [*islice(values, MAX_OTHER_LOSSES + 1)]
+    return others if len(others) <= MAX_OTHER_LOSSES else []
 
 
 def _is_other_value(name: str) -> bool:

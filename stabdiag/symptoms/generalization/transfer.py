@@ -90,13 +90,13 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     measured = {"first_ratio": gap.evaluated / gap.trained, "min_ratio": gap.least}
     # A model that was trained before may know the training data already.
     is_known = starts_pretrained(case) is True
-    known = " The pretrained model may have seen the training data." if is_known else ""
+    caveat = " The pretrained model may have seen the training data." if is_known else ""
     return Evidence(
         severity=Severity.NOTE if is_known else None,
         because=f"At {case.unit} {gap.step}, {gap.fraction_of_run:.0%} into the run, the "
         f"evaluation loss is "
         f"{num(gap.evaluated)} and the training loss {num(gap.trained)}; it stays at least "
-        f"{num(gap.least)} x the training loss.{known}",
+        f"{num(gap.least)} x the training loss.{caveat}",
         step=gap.step,
         measured=measured,
         first=Action(

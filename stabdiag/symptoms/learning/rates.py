@@ -149,20 +149,20 @@ def _above_start(case: Case) -> Climb | None:
 def _never_returned(case: Case) -> Climb | None:
     """Return the climb if each loss of a short log is far above the first one."""
     x, steps = case.loss.values, case.loss.steps
-    began, rest = float(x[0]), x[1:]
+    began, later = float(x[0]), x[1:]
     least = case.limits.learning.above_start * began
-    if not from_the_start(case) or began <= 0 or rest.min() <= least or case.chance_start:
+    if not from_the_start(case) or began <= 0 or later.min() <= least or case.chance_start:
         return None
     # A rise that continues is a divergence.
-    if end_level(x) >= float(rest[:MIN_CONSECUTIVE].max()):
+    if end_level(x) >= float(later[:MIN_CONSECUTIVE].max()):
         return None
     return Climb(
-        words=f"The loss began at {num(began)}, and all {len(rest)} later values are above "
-        f"{num(least)}, at up to {num(float(rest.max()))}: the first steps made the model worse "
+        words=f"The loss began at {num(began)}, and all {len(later)} later values are above "
+        f"{num(least)}, at up to {num(float(later.max()))}: the first steps made the model worse "
         f"than {untrained_model(case)}.",
         step=int(steps[1]),
         low=began,
-        high=float(rest.max()),
+        high=float(later.max()),
     )
 
 

@@ -176,8 +176,8 @@ def _flat(case: Case) -> Evidence | None:
         measured={"first": begun, "best": float(means.max()), "last": ends},
         first=small,
     )
-    known = evidence.next_actions
-    next_actions = reward_not_rising.next_actions if known is None else known
+    own_actions = evidence.next_actions
+    next_actions = reward_not_rising.next_actions if own_actions is None else own_actions
     return replace(evidence, next_actions=(*next_actions, *_log_more(case)))
 
 
