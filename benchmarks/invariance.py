@@ -352,8 +352,8 @@ def main() -> None:
             mark = "flip" if is_flip(entry) else ""
             print(entry.change, entry.run, entry.before.slug, "→", entry.after.slug, mark)
         return
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    tail = rest.partition(END)[2]
+    head, _, after = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    tail = after.partition(END)[2]
     content = tables(len(runs), results)
     PAGE.write_text(f"{head}{BEGIN}\n\n{content}\n\n{END}{tail}", encoding="utf-8")
     missing = [flip for flip in results if is_flip(flip) and (flip.change, flip.run) not in REASONS]

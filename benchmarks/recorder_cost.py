@@ -120,7 +120,7 @@ def train_blocks(task: str, pipe: Connection, *, records: bool) -> None:
             recorder.close()
 
 
-def measure(task: str, turns: int) -> str:
+def measure(task: str, blocks: int) -> str:
     """Return a row of the table."""
     steps = MODELS[task][1]
     context = get_context("spawn")
@@ -134,12 +134,12 @@ def measure(task: str, turns: int) -> str:
         ends.append(end)
         processes.append(process)
     seconds = []
-    for turn in range(turns + WARM_UP):
+    for block in range(blocks + WARM_UP):
         times = [0.0, 0.0, 0.0]
         for which in random.sample(range(3), 3):
             ends[which].send(True)
             times[which] = ends[which].recv()
-        if turn >= WARM_UP:
+        if block >= WARM_UP:
             seconds.append(times)
     for end in ends:
         end.send(False)

@@ -57,7 +57,7 @@ class Plan:
     faults: tuple[tuple[str, int, float, float], ...] = ()  # name, step, severity, dice
     stride: int = 1
     mean: bool = False
-    more: int = 20
+    extra_steps: int = 20
     drop: tuple[str, ...] = ()
     logs_dtype: bool = True
 
@@ -275,7 +275,7 @@ def logged(
         faults=faults,
         stride=stride,
         mean=bool(stride > 1 and random.random() < 0.5),
-        more=int(random.choice([20, 100_000])),
+        extra_steps=int(random.choice([20, 100_000])),
         drop=drop,
         logs_dtype=bool(random.random() > 0.1),
     )

@@ -72,10 +72,10 @@ def page(text: str, scored: Sequence[Scored], data: Path) -> str:
     }
     for name, block in blocks.items():
         begin, end = f"<!-- {name}: written by make accuracy-page -->", "<!-- end -->"
-        before, mark, rest = text.partition(begin)
+        before, mark, after = text.partition(begin)
         if not mark:
             sys.exit(f"docs/accuracy.md has no block named {name}")
-        text = f"{before}{begin}\n\n{block}\n\n{end}{rest.partition(end)[2]}"
+        text = f"{before}{begin}\n\n{block}\n\n{end}{after.partition(end)[2]}"
     return text
 
 

@@ -105,7 +105,7 @@ class Outcome:
     trial: Trial
     slug: str
     severity: str
-    found: bool
+    is_found: bool
 
 
 def log_of(trial: Trial) -> dict[str, Floats]:
@@ -146,7 +146,7 @@ def outcome_of(trial: Trial) -> Outcome:
         slug=report.diagnosis.slug,
         severity=report.diagnosis.severity.value,
         # With noise alone, every alert is false.
-        found=bool(spikes if trial.count else alerts),
+        is_found=bool(spikes if trial.count else alerts),
     )
 
 
@@ -186,7 +186,7 @@ def main() -> None:
     print_table(outcomes)
     if options.missed:
         for outcome in outcomes:
-            if outcome.found != bool(outcome.trial.count):
+            if outcome.is_found != bool(outcome.trial.count):
                 print(outcome)
 
 
@@ -196,7 +196,7 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         trial = outcome.trial
         if trial.count:
-            cells[trial.noise, trial.height, trial.shape, trial.count].append(outcome.found)
+            cells[trial.noise, trial.height, trial.shape, trial.count].append(outcome.is_found)
     print(f"{'spikes found, %':28}" + "".join(f"{count:>6}" for count in COUNTS))
     noises = list(dict.fromkeys(outcome.trial.noise for outcome in outcomes))
     for noise, height, shape in product(noises, HEIGHTS, SHAPES):
@@ -210,7 +210,7 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
             for outcome in outcomes
             if not outcome.trial.count and outcome.trial.hard_share == hard
         ]
-        false = sum(outcome.found for outcome in quiet)
+        false = sum(outcome.is_found for outcome in quiet)
         rate = 1e4 * false / max(1, sum(outcome.trial.steps for outcome in quiet))
         name = f"{hard:.1%} hard batches" if hard else "noise alone"
         print(f"{name:28}{rate:6.3f}  ({false} of {len(quiet)} logs)")

@@ -121,10 +121,10 @@ def train_plan(base: Base, plan: Plan) -> tuple[list[Row], list[Done], Config]:
     last = base.config.last
     if not changes:
         at = min(fault[1] for fault in plan.faults)
-        return train_fork(base, at, faults, last, plan.more), done, base.config
+        return train_fork(base, at, faults, last, plan.extra_steps), done, base.config
     config = replace(base.config, **changes)
     loop = make_loop(config, base.spec, base.seed, faults)
-    loop.run_until_broken(last, plan.more)
+    loop.run_until_broken(last, plan.extra_steps)
     return loop.rows, done, config
 
 
