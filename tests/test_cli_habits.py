@@ -77,14 +77,14 @@ def test_short_options_work(stabdiag, log):
     assert json.loads(stabdiag("thresholds", "--json").out)["limits"]
 
 
-def test_json_is_brief_unless_full_is_asked_for(stabdiag, log):
-    brief, full = (
+def test_json_is_brief_by_default(stabdiag, log):
+    short, full = (
         json.loads(stabdiag(log, *words).out) for words in (["--json"], ["--json", "full"])
     )
-    assert brief["omitted"]["not_checked"] == len(full["not_checked"]) > 0
+    assert short["omitted"]["not_checked"] == len(full["not_checked"]) > 0
     assert "omitted" not in full
     assert stabdiag("--json", "full", log).out == stabdiag(log, "--json=full").out
-    assert json.loads(stabdiag("diagnose", "--json", log).out) == brief
+    assert json.loads(stabdiag("diagnose", "--json", log).out) == short
 
 
 def test_quiet_prints_the_verdict(stabdiag, log, tmp_path):
@@ -116,9 +116,9 @@ def test_help_is_short_and_has_examples(stabdiag, command):
     assert (len(lines) <= 60, max(map(len, lines)) <= 80) == (True, True)
     assert stabdiag("help", command).out == output
     # The options that most people use come first.
-    first, _, more = output.partition("Examples:")[0].partition("More options:")
-    assert not re.search("^  .*--(output|format|fail-on|json) ", more, re.MULTILINE)
-    assert not re.search("^  .*--(limit|config|log-format) ", first, re.MULTILINE)
+    common, _, advanced = output.partition("Examples:")[0].partition("More options:")
+    assert not re.search("^  .*--(output|format|fail-on|json) ", advanced, re.MULTILINE)
+    assert not re.search("^  .*--(limit|config|log-format) ", common, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

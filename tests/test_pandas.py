@@ -42,12 +42,12 @@ def falling(steps):
 def test_a_history_survives_a_data_frame(run):
     history = stabdiag.read(RUNS / run)
     frame = history.to_pandas()
-    again = stabdiag.read(frame)
-    assert again.series.keys() == history.series.keys()
+    loaded = stabdiag.read(frame)
+    assert loaded.series.keys() == history.series.keys()
     for role, series in history.series.items():
-        np.testing.assert_array_equal(again.series[role].steps, series.steps)
-        np.testing.assert_array_equal(again.series[role].values, series.values)
-        assert again.series[role].words == series.words or set(again.series[role].words) <= set(
+        np.testing.assert_array_equal(loaded.series[role].steps, series.steps)
+        np.testing.assert_array_equal(loaded.series[role].values, series.values)
+        assert loaded.series[role].words == series.words or set(loaded.series[role].words) <= set(
             series.words
         )
     assert_frame_equal(pd.DataFrame(history), frame)

@@ -60,10 +60,10 @@ def test_a_folder_of_one_run_or_too_many_is_refused(compare, tmp_path):
     (tmp_path / "one" / "run.jsonl").write_bytes(log)
     for number in range(17):
         (tmp_path / "many" / f"run{number}.jsonl").write_bytes(log)
-    one, many = compare("one"), compare("many")
-    assert (one.code, many.code) == (2, 2)
-    assert "needs two or more runs" in one.err
-    assert "contains 17 runs, too many to compare" in many.err
+    single, crowded = compare("one"), compare("many")
+    assert (single.code, crowded.code) == (2, 2)
+    assert "needs two or more runs" in single.err
+    assert "contains 17 runs, too many to compare" in crowded.err
 
 
 def test_json_is_written_to_a_file(compare, tmp_path):

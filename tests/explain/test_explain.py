@@ -44,7 +44,7 @@ def test_every_entry_has_exactly_one_text():
     folders = {kind: TEXTS / kind for kind in NAMES} | {"symptoms": FAMILIES}
     assert {
         kind: sorted(path.stem for path in folder.rglob("*.md")) for kind, folder in folders.items()
-    } == {kind: sorted(known) for kind, known in NAMES.items()}
+    } == {kind: sorted(names) for kind, names in NAMES.items()}
 
 
 def test_check_limits_and_text_of_a_symptom_are_in_one_folder():

@@ -50,14 +50,14 @@ def test_the_report_has_the_keys_of_the_schema_in_order(report):
 
 
 def test_brief_json_has_the_findings_and_counts_the_rest(report):
-    full, brief = (strict(render(report, "json", verbose=v)) for v in (True, False))
-    jsonschema.Draft202012Validator(json.loads(schema())).validate(brief)
-    assert len(json.dumps(brief, indent=2)) < 20_000
-    assert brief["diagnosis"] == full["diagnosis"]
-    assert brief["tree"]["outcome"]["slug"] == full["tree"]["outcome"]["slug"]
-    assert [f["slug"] for f in brief["findings"]] == [f["slug"] for f in full["findings"]]
-    assert len(full["not_checked"]) == brief["omitted"].get("not_checked", 0)
-    assert len(full["limits"]) == len(brief["limits"]) + brief["omitted"]["limits"]
+    full, short = (strict(render(report, "json", verbose=v)) for v in (True, False))
+    jsonschema.Draft202012Validator(json.loads(schema())).validate(short)
+    assert len(json.dumps(short, indent=2)) < 20_000
+    assert short["diagnosis"] == full["diagnosis"]
+    assert short["tree"]["outcome"]["slug"] == full["tree"]["outcome"]["slug"]
+    assert [f["slug"] for f in short["findings"]] == [f["slug"] for f in full["findings"]]
+    assert len(full["not_checked"]) == short["omitted"].get("not_checked", 0)
+    assert len(full["limits"]) == len(short["limits"]) + short["omitted"]["limits"]
 
 
 def test_brief_json_is_small_for_wide_and_troubled_runs(persistent):
@@ -66,14 +66,14 @@ def test_brief_json_is_small_for_wide_and_troubled_runs(persistent):
     loss = persistent.history.series["loss"]
     layers = {f"grad_norm/layer{i}.{'z' * 60}": loss for i in range(1000)}
     history = replace(persistent.history, series={**layers, "loss": loss})
-    many = replace(persistent, findings=(finding,) * 20, history=history)
-    text = render(many, "json", verbose=False)
-    assert len(text) < 20_000 < len(render(many, "json"))
-    brief = strict(text)
-    assert "loss" in brief["history"]
-    assert brief["omitted"]["history"] == 1001 - len(brief["history"])
-    assert len(brief["findings"]) + brief["omitted"]["findings"] == 20
-    assert len(brief["findings"]) >= 1
+    crowded = replace(persistent, findings=(finding,) * 20, history=history)
+    text = render(crowded, "json", verbose=False)
+    assert len(text) < 20_000 < len(render(crowded, "json"))
+    short = strict(text)
+    assert "loss" in short["history"]
+    assert short["omitted"]["history"] == 1001 - len(short["history"])
+    assert len(short["findings"]) + short["omitted"]["findings"] == 20
+    assert len(short["findings"]) >= 1
 
 
 def test_the_schema_is_closed():

@@ -51,7 +51,7 @@ def test_nothing_can_be_changed():
         del instance.name
 
 
-def test_value_equality_is_opt_in():
+def test_value_equality_is_optional():
     assert Base(name="a", tags={"x": 1}) == Base(name="a")
     assert len({Base(name="a"), Base(name="a"), Base(name="b")}) == 2
     assert Derived(name="a") != Base(name="a")

@@ -244,7 +244,7 @@ def test_the_report_says_where_the_form_changes(log):
     assert not report.history.left_out
 
 
-def test_records_without_a_step_are_numbered_on(log):
+def test_records_without_a_step_continue_the_numbers(log):
     report = stabdiag.diagnose(log("epochs for steps"))
     assert report.history.logged("loss").steps.tolist() == [*range(0, RECORDS * 10, 10)]
     assert any("they are numbered on" in event.message for event in report.history.events)
@@ -267,7 +267,7 @@ def test_a_log_may_change_its_form_twice(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "rest",
+    "remainder",
     [
         # Another scale without a counter: the results of an evaluation.
         *("".join(f"sample {n} loss: {80 + n:.3f}\n" for n in range(40)),),
@@ -278,10 +278,10 @@ def test_a_log_may_change_its_form_twice(tmp_path):
         *("".join(f"{n},7,2.21,0.1\n" for n in range(40)),),
     ],
 )
-def test_a_rest_that_does_not_continue_the_log_is_left_undecided(tmp_path, rest):
+def test_a_remainder_that_does_not_continue_the_log_is_left_undecided(tmp_path, remainder):
     path = tmp_path / "run.csv"
     rows = "".join(f"{csv(n, x)}\n" for n, x in enumerate(LOSS[:CHANGE].tolist()))
-    path.write_text(f"step,loss,lr\n{rows}{rest}")
+    path.write_text(f"step,loss,lr\n{rows}{remainder}")
     report = stabdiag.diagnose(path)
     assert report.diagnosis.slug == "partly-read"
     assert len(report.history.logged("loss")) == CHANGE

@@ -55,8 +55,8 @@ def test_an_evaluation_is_too_little_to_judge(diagnosed, text, shown):
 
 def coco(*values):
     rows = (
-        f" Average {name} @[ IoU={threshold} | area={area} | maxDets={most} ] = {value:.3f}\n"
-        for (name, threshold, area, most), value in zip(
+        f" Average {name} @[ IoU={threshold} | area={area} | maxDets={limit} ] = {value:.3f}\n"
+        for (name, threshold, area, limit), value in zip(
             [
                 ("Precision  (AP)", "0.50:0.95", "   all", "100"),
                 ("Precision  (AP)", "0.50     ", "   all", "100"),

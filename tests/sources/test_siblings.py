@@ -259,9 +259,9 @@ def test_a_file_names_those_with_another_number(stabdiag, tmp_path, name, others
     write(tmp_path, **{name: lines()}, **{other: lines(fails=True) for other in others})
     result = stabdiag("diagnose", tmp_path / name)
     assert result.code == 0
-    said = " ".join(result.out.split())
-    assert ("the same name with another number" in said) == bool(shown)
-    assert shown in said
+    output = " ".join(result.out.split())
+    assert ("the same name with another number" in output) == bool(shown)
+    assert shown in output
 
 
 def test_files_that_are_read_together_are_not_named(stabdiag, tmp_path):

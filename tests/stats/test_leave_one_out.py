@@ -22,7 +22,7 @@ def test_good_references_have_low_peaks():
 
 
 @pytest.mark.parametrize("number", [4, 8, 24])
-def test_a_bad_reference_stands_out(number):
+def test_a_bad_reference_has_the_highest_peak(number):
     references = [*(levels(seed) for seed in range(number - 1)), levels(99, 1.6, since=200)]
     *others, bad = leave_one_out(references, LOSS)
     assert bad.lasts

@@ -174,7 +174,7 @@ def test_a_low_rate_is_not_lowered(symptom):
         assert ("lower-lr" in kinds) == is_lowered
 
 
-def test_one_loss_next_to_evaluations_at_chance_is_enough(tmp_path):
+def test_one_loss_next_to_evaluations_at_chance_is_a_plateau(tmp_path):
     lines = [f"Epoch {n}/50 - Val Loss: 0.693{n % 3}, Val Acc: 0.502{n % 4}" for n in range(1, 13)]
     lines[0] = "Epoch 1/50 - Train Loss: 0.7008 - Val Loss: 0.6931, Val Acc: 0.5021"
     path = tmp_path / "train.log"

@@ -13,8 +13,8 @@ FALLING = np.exp(-STEPS / 20)
 NAMES = [("recon_loss", "kl_loss"), ("BCE", "KLD"), ("train/reconstruction_loss", "train/kl")]
 
 
-def vae(kl, rest=50 + 20 * FALLING, names=NAMES[0], **columns):
-    terms = rest * np.exp(NOISE[0]), kl * np.exp(5 * NOISE[1])
+def vae(kl, reconstruction=50 + 20 * FALLING, names=NAMES[0], **columns):
+    terms = reconstruction * np.exp(NOISE[0]), kl * np.exp(5 * NOISE[1])
     return {"step": STEPS, "loss": sum(terms), **dict(zip(names, terms, strict=True)), **columns}
 
 
@@ -44,10 +44,10 @@ def test_a_kl_term_in_use_is_not_reported(symptom, course):
 
 @pytest.mark.parametrize(("factor", "is_reported"), [(1.0, True), (100.0, False)])
 def test_a_code_that_was_never_used_is_reported(symptom, factor, is_reported):
-    log = vae(factor * 0.002 * np.exp(-STEPS / 100), rest=np.full(N, 18.0))
+    log = vae(factor * 0.002 * np.exp(-STEPS / 100), reconstruction=np.full(N, 18.0))
     assert (symptom("kl-collapsed", log) is not None) == is_reported
     # The reconstruction improves: the term may be an average over many dimensions.
-    log = vae(0.002 * np.exp(-STEPS / 100), rest=18.0 + 4 * FALLING)
+    log = vae(0.002 * np.exp(-STEPS / 100), reconstruction=18.0 + 4 * FALLING)
     assert symptom("kl-collapsed", log) is None
 
 

@@ -575,8 +575,8 @@ def test_a_part_of_a_second_epoch_shows_that_losses_repeat(count):
     diagnosis = stabdiag.diagnose({"step": AT[:count], "loss": np.resize(PERIOD, count)}).diagnosis
     assert diagnosis.title == "The same losses repeat exactly"
     few_digits = np.round(np.resize(PERIOD, count), 1)
-    few = stabdiag.diagnose({"step": AT[:count], "loss": few_digits})
-    assert "loss-constant" not in {finding.slug for finding in few.findings}
+    rounded = stabdiag.diagnose({"step": AT[:count], "loss": few_digits})
+    assert "loss-constant" not in {finding.slug for finding in rounded.findings}
 
 
 def test_losses_that_almost_repeat_or_have_few_digits_do_not():

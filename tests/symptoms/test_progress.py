@@ -553,7 +553,7 @@ def test_a_loss_that_crawls_along_a_line_is_noted(symptom, fall, course, manifes
 @pytest.mark.parametrize(
     ("fall", "right", "is_present"), [(0.02, 0.12, True), (0.02, 0.2, False), (0.2, 0.12, False)]
 )
-def test_a_loss_and_an_accuracy_that_hardly_change_are_noted(symptom, fall, right, is_present):
+def test_a_loss_and_an_accuracy_with_little_change_are_noted(symptom, fall, right, is_present):
     at = np.arange(300)
     accuracy = np.where(at % 50 == 49, 0.1 + (right - 0.1) * at / 299, np.nan)
     noise = 0.005 * np.random.default_rng(6).standard_normal(300)

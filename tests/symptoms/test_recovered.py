@@ -115,13 +115,13 @@ def test_an_accuracy_of_a_small_batch_may_be_zero(name, is_reported):
 
 
 @pytest.mark.parametrize(
-    ("zeros", "found"),
+    ("zeros", "is_reported"),
     [((8, 15), True), ((3,), False), ((), False), ((38, 39), False)],
 )
-def test_single_evaluations_at_zero_are_a_note(zeros, found):
+def test_single_evaluations_at_zero_are_a_note(zeros, is_reported):
     score = [0.0 if epoch in zeros else 1 - 0.9**epoch for epoch in range(40)]
     loss = [2 * 0.95**epoch + 0.5 for epoch in range(40)]
     report = stabdiag.diagnose({"epoch": range(40), "loss": loss, "mAP50": score})
     finding = next((finding for finding in report.findings if finding.slug == DIP), None)
-    assert (finding is not None) is found
+    assert (finding is not None) is is_reported
     assert finding is None or finding.step == 8

@@ -184,12 +184,12 @@ def test_a_peak_above_a_heavy_tail_is_a_note():
     assert "no spike above the noise" not in report.tree.outcome.summary
 
 
-FEW = (45, 61, 77, 90, 111, 125, 140, 171, 200, 225)
+PEAKS = (45, 61, 77, 90, 111, 125, 140, 171, 200, 225)
 
 
 @pytest.mark.parametrize(("end", "severity"), [(400, "warning"), (300, "warning"), (240, "note")])
 def test_peaks_in_more_than_four_percent_of_a_short_log_are_hard_batches(end, severity):
-    columns = {name: column[:end] for name, column in log(FEW).items()}
+    columns = {name: column[:end] for name, column in log(PEAKS).items()}
     report = stabdiag.diagnose(columns)
     assert (report.diagnosis.slug, report.diagnosis.severity.value) == ("frequent-spikes", severity)
 

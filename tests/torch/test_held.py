@@ -15,9 +15,9 @@ def cross_entropy(model, batch):
 
 
 def train(model, path, *, steps=40, relabel=False, lr=1e-2, **options):
-    held = next(batches(1, size=256, seed=0))
+    heldout = next(batches(1, size=256, seed=0))
     optimizer = torch.optim.AdamW(model.parameters(), lr)
-    options = {"held": held, "loss": cross_entropy, "probe_every": 5, "every": 2} | options
+    options = {"held": heldout, "loss": cross_entropy, "probe_every": 5, "every": 2} | options
     with recorder(model, optimizer, path, **options) as rec:
         data = batches(steps, size=256, seed=0)
         data = ((x, torch.cat([y[128:].roll(1), y[:128]]) if relabel else y) for x, y in data)
@@ -31,7 +31,7 @@ def train(model, path, *, steps=40, relabel=False, lr=1e-2, **options):
     return read(path)
 
 
-def test_without_a_held_batch_the_file_says_so(tmp_path):
+def test_the_header_records_a_missing_heldout_batch(tmp_path):
     config, rows = train(mlp(), tmp_path / "run.jsonl", held=None)
     assert config["recorder"]["held_batch"] is False
     assert not column(rows, "recorder/held_loss")
@@ -71,7 +71,7 @@ def test_activations_at_their_bound(gain, saturated, functional_form, tmp_path):
     assert column(rows, "activation_norm/first")[0] > 0
 
 
-def test_examples_with_wrong_labels_are_harder_than_held_ones(tmp_path):
+def test_wrong_labels_raise_the_training_excess(tmp_path):
     _, rows = train(mlp(), tmp_path / "right.jsonl")
     assert max(column(rows, "recorder/training_excess")) < 4
     _, rows = train(mlp(), tmp_path / "wrong.jsonl", relabel=True)

@@ -212,7 +212,7 @@ def test_the_first_non_finite_loss_is_reported(calm, bad, expected):
     assert expected in diagnosed(log).summary
 
 
-def test_a_zero_that_stands_for_nan_is_named(calm):
+def test_a_zero_in_place_of_nan_is_named(calm):
     log = calm()
     log["loss"][600:], log["grad_norm"][600:] = 0.0, np.nan
     summary = diagnosed(log).summary

@@ -280,7 +280,7 @@ def test_a_rise_by_orders_of_magnitude_diverges_below_the_first_loss(times, dive
     assert (report.diagnosis.slug == "divergence-unexplained") == diverges
 
 
-def test_a_loss_near_zero_that_wanders_by_orders_of_magnitude_does_not_diverge():
+def test_a_random_walk_of_a_loss_near_zero_does_not_diverge():
     at, rng = np.arange(600), np.random.default_rng(2)
     wander = np.cumsum(rng.standard_normal(600)) * 0.25
     loss = np.exp(-at / 60) + 1e-5 * np.exp(wander - wander.mean())

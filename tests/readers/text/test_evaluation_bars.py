@@ -8,7 +8,7 @@ LOSSES = [2.25, 1.75, 1.5, 1.25, 1.125, 1.0, 0.9375, 0.875, 0.84375, 0.8125]
 FULL = "=" * 30
 
 
-def brief(total, loss, accuracy=0.5):
+def summary_line(total, loss, accuracy=0.5):
     return f"{total}/{total} - 2s - loss: {loss} - accuracy: {accuracy}"
 
 
@@ -38,7 +38,7 @@ def read(put, *lines):
     return stabdiag.diagnose(put("\n".join(lines)))
 
 
-@pytest.mark.parametrize("bar", [brief, keras_3])
+@pytest.mark.parametrize("bar", [summary_line, keras_3])
 @pytest.mark.parametrize("total", [9, 60, 400])
 @pytest.mark.parametrize("between", [(), ("", "Evaluate on test data")])
 def test_it_is_an_evaluation(put, bar, total, between):
@@ -57,7 +57,7 @@ def test_the_states_of_its_bar_are_no_training(put, total):
     assert series["loss"].values.max() < 7.5
 
 
-@pytest.mark.parametrize("bar", [brief, keras_3])
+@pytest.mark.parametrize("bar", [summary_line, keras_3])
 def test_each_model_may_be_evaluated(put, bar):
     half = fitted(bar, losses=LOSSES[:5])
     later = fitted(bar, losses=LOSSES[5:])
@@ -67,20 +67,20 @@ def test_each_model_may_be_evaluated(put, bar):
 
 
 def test_an_evaluation_that_is_nan_is_no_nan_of_the_training(put):
-    report = read(put, *fitted(brief), brief(9, "nan"))
+    report = read(put, *fitted(summary_line), summary_line(9, "nan"))
     assert report.diagnosis.slug == "eval-nonfinite"
 
 
 def test_a_nan_of_the_last_epoch_is_one(put):
-    report = read(put, *fitted(brief, losses=[*LOSSES, "nan"]), brief(9, "nan"))
+    report = read(put, *fitted(summary_line, losses=[*LOSSES, "nan"]), summary_line(9, "nan"))
     assert report.diagnosis.slug.startswith("nan-")
 
 
 def test_a_bar_that_is_drawn_again_is_the_same_epoch(put):
     lines = []
-    for line in fitted(brief):
-        again = f"{line} - val_loss: 1.5" if line.startswith("60/") else None
-        lines += [line, again] if again else [line]
+    for line in fitted(summary_line):
+        redrawn = f"{line} - val_loss: 1.5" if line.startswith("60/") else None
+        lines += [line, redrawn] if redrawn else [line]
     series = read(put, *lines).history.series
     assert set(series["loss"].values.tolist()) == set(LOSSES)
     assert set(series["eval_loss"].values.tolist()) == {1.5}
@@ -105,5 +105,5 @@ def test_messages_of_callbacks_break_the_bar_of_an_epoch(put, first, count, save
 
 
 def test_two_trainings_of_other_lengths_are_no_evaluations(put):
-    series = read(put, *fitted(brief), *fitted(brief, total=80)).history.series
+    series = read(put, *fitted(summary_line), *fitted(summary_line, total=80)).history.series
     assert "eval_loss" not in series

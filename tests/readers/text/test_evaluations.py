@@ -66,16 +66,16 @@ def test_the_last_running_mean_of_an_evaluation_counts(put):
 )
 def test_an_evaluation_that_is_printed_twice_counts_once(put, below, counts):
     """A line and a progress bar have the same loss. Other losses are of several evaluations."""
-    held = [5.0123 - epoch / 10 for epoch in range(8)]
+    eval_losses = [5.0123 - epoch / 10 for epoch in range(8)]
     text = epochs_with("val_loss: {loss}").split("\n")
     lines = iter(
         f"val_loss: {loss:.4f}\n" + below.format(epoch=epoch, loss=loss, other=loss + 0.01)
-        for epoch, loss in enumerate(held)
+        for epoch, loss in enumerate(eval_losses)
     )
     text = "\n".join(next(lines) if line.startswith("val_loss") else line for line in text)
     series = stabdiag.read(put(text)).series
     assert ("eval_loss" in series) == counts
-    assert not counts or series["eval_loss"].values.tolist() == pytest.approx(held, abs=1e-4)
+    assert not counts or series["eval_loss"].values.tolist() == pytest.approx(eval_losses, abs=1e-4)
 
 
 def test_a_file_of_the_program_is_not_the_first_name_of_a_line(put):

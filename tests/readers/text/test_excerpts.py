@@ -473,9 +473,9 @@ def test_an_exception_alone_may_report_a_nan(put, raised, is_failure):
 
 
 def test_the_summary_of_an_excerpt_has_its_values(put):
-    one = "step 120/900 loss: 2.3125 lr: 0.001 psnr: 21.5\n"
-    assert "The loss was 2.312 and 'psnr' 21.5." in stabdiag.diagnose(put(one)).diagnosis.summary
-    two = one + "step 130/900 loss: 1.3125 lr: 0.001 psnr: 22.5\n"
+    record = "step 120/900 loss: 2.3125 lr: 0.001 psnr: 21.5\n"
+    assert "The loss was 2.312 and 'psnr' 21.5." in stabdiag.diagnose(put(record)).diagnosis.summary
+    two = record + "step 130/900 loss: 1.3125 lr: 0.001 psnr: 22.5\n"
     summary = stabdiag.diagnose(put(two)).diagnosis.summary
     assert "The loss went from 2.312 to 1.312 and 'psnr' from 21.5 to 22.5." in summary
 
@@ -492,7 +492,7 @@ def test_a_lost_loss_gets_the_iteration_above_it(tmp_path, heading):
     "record",
     ["Step: {}00. Mean Reward: {}.5. Std of Reward: 0.25.", "episode {} reward {}.5 eps 0.9"],
 )
-def test_two_rewards_are_enough(tmp_path, record):
+def test_two_rewards_make_a_log(tmp_path, record):
     path = tmp_path / "run.txt"
     path.write_text("".join(f"{record.format(n, n + 3)}\n" for n in (1, 2)))
     assert "The reward went from 4.5 to 5.5" in stabdiag.diagnose(path).diagnosis.summary
@@ -758,7 +758,7 @@ def test_scores_below_a_sentence_with_a_score_are_read(tmp_path, name):
         "10:00:01 Epoch[{0}] Train-Accuracy=0.{1}\n10:00:02 Epoch[{0}] Validation-Accuracy=0.75",
     ],
 )
-def test_two_epochs_of_scores_are_enough(tmp_path, record):
+def test_two_epochs_of_scores_make_a_log(tmp_path, record):
     path = tmp_path / "run.txt"
     path.write_text("".join(f"{record.format(n, n + 3)}\n" for n in (1, 2)))
     assert "from 0.4 to 0.5" in stabdiag.diagnose(path).diagnosis.summary
@@ -788,12 +788,12 @@ def test_the_loss_of_a_value_function_is_that_of_a_policy(tmp_path):
     assert "The reward was 12.5 and the loss 8192" in stabdiag.diagnose(path).diagnosis.summary
 
 
-@pytest.mark.parametrize("again", ["", "loss :[{1}], entropy:3.25\n"])
-def test_batches_of_alphazero_are_counted(tmp_path, again):
+@pytest.mark.parametrize("second_loss", ["", "loss :[{1}], entropy:3.25\n"])
+def test_batches_of_alphazero_are_counted(tmp_path, second_loss):
     path = tmp_path / "run.txt"
     record = (
         "batch i:{0}, episode_len:24\nkl:0.04,lr_multiplier:0.5,loss:[{1}],entropy:3.25,"
-        "explained_var_old:0.25,explained_var_new:0.5\n" + again
+        "explained_var_old:0.25,explained_var_new:0.5\n" + second_loss
     )
     path.write_text("".join(record.format(n, 4 - n / 100) for n in range(41, 45)))
     summary = stabdiag.diagnose(path).diagnosis.summary

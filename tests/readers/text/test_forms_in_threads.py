@@ -328,7 +328,7 @@ def test_numbers_in_brackets_that_rise_unevenly_are_not_a_counter(history):
 @pytest.mark.parametrize(
     "line", ["[{n}]\tvalid-auc:{score}", "[Info] Iteration:{n}, valid_1 auc : {score}"]
 )
-def test_three_scores_are_enough_if_their_counter_counts_from_the_start(history, line):
+def test_three_scores_make_a_log_if_their_counter_begins_at_the_start(history, line):
     lines = (line.format(n=n, score=0.7 + n / 50) for n in (1, 2, 3))
     log = history("".join(f"{text}\n[Info] 3 roots, max_depth=7\n" for text in lines))
     (score,) = (series for name, series in log.series.items() if name.startswith("score/"))

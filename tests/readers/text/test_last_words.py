@@ -132,7 +132,7 @@ logger.error("Fatal error: %s", error)
 """.splitlines()
 
 
-ALARMS = """\
+FAILURE_LINES = """\
 HSA exception: allocation of the queue failed
 GPU 5 disappeared from the bus
 Rank 2 did not respond to heartbeat, aborting
@@ -179,7 +179,7 @@ unable to find the fused kernel
 """.splitlines()
 
 
-@pytest.mark.parametrize("line", ALARMS)
+@pytest.mark.parametrize("line", FAILURE_LINES)
 def test_an_alarm_below_the_last_record_is_its_last_word(tmp_path, line):
     assert write(tmp_path / "run.log", *TEXT, line) == "stall"
     assert write(tmp_path / "run.jsonl", *RECORDS, json.dumps({"message": line})) == "stall"

@@ -30,7 +30,7 @@ def diagnosed(tmp_path):
         ("loss 3.2\nloss nan\n", 1),
     ],
 )
-def test_a_few_lines_with_a_loss_that_is_not_finite_are_enough(diagnosed, text, step):
+def test_a_few_lines_with_a_non_finite_loss_make_a_log(diagnosed, text, step):
     diagnosis = diagnosed(text).diagnosis
     assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", step)
 
@@ -46,7 +46,7 @@ def test_a_few_lines_with_a_loss_that_is_not_finite_are_enough(diagnosed, text, 
         "RuntimeError: grad_scale is too small, exiting: 1.3e-26",
     ],
 )
-def test_an_exception_of_the_training_is_enough(diagnosed, message):
+def test_an_exception_of_the_training_makes_a_log(diagnosed, message):
     report = diagnosed(f"Traceback (most recent call last):\n  File 'a.py', line 3\n{message}\n")
     assert report.diagnosis.slug == "nan-dtype-unknown"
 
@@ -58,7 +58,7 @@ def test_an_exception_of_the_training_is_enough(diagnosed, message):
         "2026-02-03 | INFO | fairseq.trainer | NOTE: gradient overflow detected, ignoring gradient",
     ],
 )
-def test_a_scale_that_falls_is_enough(diagnosed, start):
+def test_a_falling_loss_scale_makes_a_log(diagnosed, start):
     scales = (8.0, 4.0, 2.0, 1.0, 0.5, 0.25)
     text = "".join(f"{start}, setting loss scale to: {scale}\n" for scale in scales)
     assert diagnosed(text).diagnosis.slug == "loss-scale-collapsed"

@@ -61,7 +61,7 @@ def test_a_list_of_another_length_is_not_named(diagnosed):
         diagnosed(text)
 
 
-def test_a_counter_that_is_renamed_goes_on(diagnosed):
+def test_a_renamed_counter_continues(diagnosed):
     lines = [f"step {10 * n} loss {falling(n, 40)}" for n in range(40)]
     lines += [f"iter {10 * n} loss {falling(n, 40)}" for n in range(40, 79)]
     report = diagnosed("\n".join([*lines, "iter 790 loss nan"]))
@@ -158,7 +158,7 @@ def test_an_evaluation_below_a_record_is_not_a_part_of_it(diagnosed):
         "FATAL: the training loss became infinite, stopping",
     ],
 )
-def test_an_exception_about_the_loss_is_enough(diagnosed, text):
+def test_an_exception_about_the_loss_makes_a_log(diagnosed, text):
     assert diagnosed(text).diagnosis.slug.startswith("nan-")
 
 

@@ -104,6 +104,6 @@ def test_a_score_with_its_step_before_its_value(history, name, form):
     scores = {1000: 0.25, 2000: 0.5, 3000: 0.625, 4000: 0.625, 5000: 0.75}
     text = "".join(form.format(name, step, score) + "\n" for step, score in scores.items())
     series = history(text).series
-    (found,) = series.values()
-    assert found.steps.tolist() == [*scores]
-    assert found.values.tolist() == [*scores.values()]
+    (scored,) = series.values()
+    assert scored.steps.tolist() == [*scores]
+    assert scored.values.tolist() == [*scores.values()]

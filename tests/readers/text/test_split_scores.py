@@ -42,25 +42,25 @@ def log(form, values):
     ],
 )
 def test_scores_of_splits_without_a_loss(series, form, name):
-    found = series(log(form, RISING))
+    columns = series(log(form, RISING))
     scale = 100 if "%}" in form else 1
-    assert found[f"score/{name}"].steps.tolist() == [1, 2, 3]
-    assert found[f"score/{name}"].values.tolist() == [(v - 0.125) * scale for v in RISING]
-    assert "loss" not in found
+    assert columns[f"score/{name}"].steps.tolist() == [1, 2, 3]
+    assert columns[f"score/{name}"].values.tolist() == [(v - 0.125) * scale for v in RISING]
+    assert "loss" not in columns
 
 
 @pytest.mark.parametrize("values", [RISING, (0.25, 0.25, 0.25)])
 def test_scores_of_splits_next_to_a_loss(series, values):
     form = "Epoch: {epoch}, Loss: {loss}, Train: {train:.4f}, Val: {val:.4f}\n"
-    found = series(log(form, values))
-    assert found["loss"].values.tolist() == [2.25, 2.0, 1.75]
-    assert found["score/Val_score"].values.tolist() == [value - 0.125 for value in values]
+    columns = series(log(form, values))
+    assert columns["loss"].values.tolist() == [2.25, 2.0, 1.75]
+    assert columns["score/Val_score"].values.tolist() == [value - 0.125 for value in values]
 
 
 def test_a_score_that_is_nan_later_is_kept(series):
     text = log("Epoch: {epoch}, Loss: {loss}, Train: {train:.4f}, Val: {val:.4f}\n", RISING)
-    found = series(text.replace("Val: 0.5625", "Val: nan"))
-    assert len(found["score/Val_score"].values) == 3
+    columns = series(text.replace("Val: 0.5625", "Val: nan"))
+    assert len(columns["score/Val_score"].values) == 3
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_other_values_of_splits_next_to_a_loss(series, form):
 
 
 def test_falling_values_of_splits_are_losses(series):
-    found = series(log("Epoch: {epoch}, Train: {train:.4f}, Val: {val:.4f}\n", FALLING))
-    assert found["loss"].values.tolist() == [*FALLING]
-    assert found["eval_loss"].values.tolist() == [value - 0.125 for value in FALLING]
+    columns = series(log("Epoch: {epoch}, Train: {train:.4f}, Val: {val:.4f}\n", FALLING))
+    assert columns["loss"].values.tolist() == [*FALLING]
+    assert columns["eval_loss"].values.tolist() == [value - 0.125 for value in FALLING]
 
 
 def test_times_of_splits_are_no_scores(series):
