@@ -20,6 +20,7 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import describe_archive
 from stabdiag.readers.source import MLFLOW_RUN_NAME
+from stabdiag.sources.evaluations import with_evaluations
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
 from stabdiag.sources.logs import MAX_FULL_READ, MIN_LOSSES, PROCESS, Log, choose, find_logs
 from stabdiag.sources.names import without_numbers, without_packed_suffix
@@ -85,6 +86,9 @@ def read_best_log(
         pass
     elif run is None or reader(log.format).missing:
         columns = _read_entry(container, log, request)
+        if not request.grows:
+            columns, joined = with_evaluations(columns, container, log, entries, request)
+            others = [other for other in others if other.key != joined]
     else:
         name = container.name if run == PurePosixPath() else f"{container.name}/{run}"
         inside = (
