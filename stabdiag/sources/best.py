@@ -55,6 +55,9 @@ _MLFLOW: Final = "mlflow-metric"
 # Structured logs: a file with this suffix is not the output of another program.
 _TABLE_SUFFIXES: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv"})
 
+# Files that only a logger writes.
+_STORE_NAME: Final = lazy_pattern(r"^events\.out\.tfevents\.|\.wandb$")
+
 # Where DVCLive keeps a table for each metric.
 _METRICS_FOLDER: Final = ("plots", "metrics")
 _TABLE_SUFFIX: Final = ".tsv"
@@ -157,15 +160,18 @@ def _views(log: Log, others: Iterable[Log]) -> tuple[Sibling, ...]:
 
 
 def _unreadable_siblings(log: Log, logs: Sequence[Log], entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield the files that are named like the log except for a number, and are not readable.
+    """Yield the files that are not readable, but certainly logs or named as the log is.
 
-    An empty file is the log of a run that logged nothing, but most ranks log nothing.
+    A name differs in its number. An empty file is the log of a run that logged nothing, but most
+    ranks log nothing.
     """
-    if log.path.suffix not in _TABLE_SUFFIXES:
-        return
     readable = {other.key for other in logs}
     for entry in entries:
         if entry.key in readable or entry.path.parent != log.path.parent:
+            continue
+        if entry.size and _STORE_NAME.search(entry.path.name) is not None:
+            yield f"{entry.path} (not readable)"
+        if log.path.suffix not in _TABLE_SUFFIXES:
             continue
         name, own_name = (without_numbers(path.name) for path in (entry.path, log.path))
         if name == own_name and (entry.size or PROCESS.search(entry.path.name) is None):

@@ -139,7 +139,9 @@ def find_logs(container: Container, entries: Sequence[Entry]) -> list[Log]:
 def may_be_log(name: str) -> bool:
     """Return True if a file of this name may be a log, and not weights, an image or code."""
     name = name.lower()
-    suffix = f".{name.rpartition('.')[2]}" if "." in name[1:] else ""
+    # An event file ends with the name of its host, such as login.sh.
+    has_suffix = "." in name[1:] and not name.startswith("events.out.tfevents.")
+    suffix = f".{name.rpartition('.')[2]}" if has_suffix else ""
     return (
         not name.startswith(".")
         and (suffix not in _OTHER_SUFFIXES or _is_page_of_log(name, suffix))

@@ -187,6 +187,16 @@ def test_an_unreadable_sibling_is_named_and_not_healthy(tmp_path, text):
     assert "run2.jsonl" in diagnosis.summary
 
 
+@pytest.mark.parametrize("name", ["events.out.tfevents.17.login.sh", "events.out.tfevents.17.gpu1"])
+def test_a_damaged_event_file_is_named_and_not_healthy(stabdiag, tmp_path, name):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), name: "xx" * 400})
+    assert f"{name} (not readable)" in api.diagnose(place).to_json()
+    assert stabdiag("check", place).code == 2
+    (place / name).write_text("")
+    assert stabdiag("check", place).code == 0
+
+
 def test_another_file_is_not_a_sibling(tmp_path):
     write(tmp_path, **{"run.jsonl": lines(), "notes.jsonl": "garbage\n"})
     assert api.diagnose(tmp_path).diagnosis.slug == "healthy"
