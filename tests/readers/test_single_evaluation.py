@@ -185,3 +185,21 @@ def test_a_frame_of_settings_is_no_evaluation(diagnosed):
 def test_the_only_round_of_boosting_has_its_count(diagnosed):
     text = "[150]\ttraining's multi_logloss: 0.4812\tvalid_1's multi_logloss: 0.5233\n"
     assert "1 loss at step 150" in diagnosed(text).summary
+
+
+@pytest.mark.parametrize("title", ["Evaluating the {} set", "=== {} results ===", "{}:"])
+def test_each_set_may_have_the_same_scores(diagnosed, title):
+    text = "".join(
+        f"{title.format(name)}\nMean rank: {rank}\nMRR: {value}\nHits@3: 0.125\n"
+        for name, rank, value in [("valid", 41.5, 0.375), ("test", 43.5, 0.3125)]
+    )
+    diagnosis = diagnosed(text)
+    assert diagnosis.slug == "insufficient-data"
+    assert "'valid_MRR' was 0.375" in diagnosis.summary
+
+
+@pytest.mark.parametrize("name", ["MSE", "loss"])
+def test_a_loss_below_the_title_of_results_is_not_of_the_training(diagnosed, name):
+    summary = diagnosed(f"Forecast results\n{name}: 0.00425\nMAE: 0.0315\nR2: 0.91\n").summary
+    assert "eval" in summary
+    assert "The loss" not in summary

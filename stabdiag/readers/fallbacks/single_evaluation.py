@@ -13,13 +13,13 @@ sentences, and a loss alone may be a setting.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting
-from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.model.roles.names import find_split, is_a_reward, is_evaluation, is_setting
+from stabdiag.model.roles.scores import Direction, accuracy_role, score_direction
 from stabdiag.readers.fallbacks.only_record import with_only_record
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
@@ -35,6 +35,12 @@ from stabdiag.readers.text.names.standard_names import find_normalizations, norm
 _MIN_MEASURED: Final = 2
 _MIN_OF_EPISODES: Final = 3
 _TITLE_OF_RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|result)")
+
+_NAMES_TRAINING: Final = lazy_pattern(rb"(?i)train")
+# Evaluating validation set, above its scores.
+_SET_TITLE: Final = lazy_pattern(
+    rb"(?i)(?<![a-z])(train|valid|val|dev|test)(?:ing|ation)?(?![a-z])"
+)
 
 _NEXT: Final = lazy_pattern(rb",|[ \t]{1,8}[-+]?\.?\d|[ \t]{0,8}$")
 # A loss with more values is a series, with any separators.
@@ -94,7 +100,7 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
     data = b"\n".join(framed) if len(framed) >= _MIN_MEASURED else _REPORT.sub(_as_pairs, data)
     lines = [line for line in data.split(b"\n") if _ANY_WORD.search(line)]
     fields = [(line, [*_assigned(line)]) for line in lines]
-    named = [(line, item) for line, items in fields for item in items]
+    named = _with_sets(fields)
     others = [line for line, items in fields if not items and not _begins_list(line)]
     names = [item.name.lower() for _, item in named]
     if len({*names}) < len(names) or len(others) > len(lines) - len(others):
@@ -127,7 +133,36 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
     rounds = [line[slice(*at)] for line in lines if (at := line_counters(line).get(LONE_COUNT))]
     if not counters and len(rounds) == 1:
         counters = [("step", str(counter_value(rounds[0])))]
-    return [*counters, *((name, value.decode()) for name, value in scores)]
+    is_result = not counters and any(
+        _TITLE_OF_RESULTS.search(line) and not _NAMES_TRAINING.search(line) for line in others
+    )
+    return [
+        *counters,
+        *((_result_name(name) if is_result else name, value.decode()) for name, value in scores),
+    ]
+
+
+def _result_name(name: str) -> str:
+    """Return the name of a value below the title of an evaluation; its loss is one of it."""
+    is_loss = assign([name]).has("loss") or score_direction(name) is Direction.LOWER
+    return f"eval_{name}" if is_loss and find_split(name.split()[0]) is None else name
+
+
+def _with_sets(fields: Sequence[tuple[bytes, Sequence[Field]]]) -> list[tuple[bytes, Field]]:
+    """Return the values with the names of their sets, if those of two sets have the same names.
+
+    Evaluating validation set is above MRR: 0.51, and Evaluating test set above MRR: 0.49.
+    """
+    named = [(line, item) for line, items in fields for item in items]
+    if len({item.name for _, item in named}) == len(named):
+        return named
+    result: list[tuple[bytes, Field]] = []
+    prefix = ""
+    for line, items in fields:
+        titles = _SET_TITLE.findall(line)
+        prefix = f"{titles[-1].decode().lower()}_" if titles else prefix
+        result += [(line, item._replace(name=f"{prefix}{item.name}")) for item in items]
+    return result
 
 
 def _as_pairs(report: re.Match[bytes]) -> bytes:
