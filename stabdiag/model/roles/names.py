@@ -189,9 +189,12 @@ def flagged_split(name: str) -> NameParts | None:
     return find_split(normal(name).removeprefix("is_")) if normal(name).startswith("is_") else None
 
 
+_SPLIT_NOUN = lazy_pattern(r"_(?:phase|set|split|stage|loop|mode)$")
+
+
 def find_split(word: str) -> NameParts | None:
-    """Return the split that a word names, or None."""
-    key = normal(word)
+    """Return the split that a word names, or None: valid, ValidationPhase, test set."""
+    key = _SPLIT_NOUN.sub("", normal(word))
     return next((split for split in NameParts if key in split.value), None)
 
 

@@ -206,3 +206,33 @@ def test_a_table_of_trials_that_wait_for_their_losses_is_no_log(history, name, a
     )
     with pytest.raises(LogError):
         history(f"{above}{status}")
+
+
+def test_a_wide_cell_is_not_the_one_of_the_next_name(history):
+    heading = "epoch  train_loss  valid_loss  error_rate\n"
+    row = "1      11.250000   2250176384.000000  0.812500    (00:09)\n"
+    series = history(f"Total time: 00:09\n{heading}{row}").series
+    assert series["eval_loss"].values.tolist() == [2250176384]
+    assert series["score/error_rate"].values.tolist() == [0.8125]
+
+
+def test_a_table_may_name_the_split_in_front_of_the_counter(history):
+    def table(split, epoch, loss):
+        return (
+            f"Epoch {epoch} {split}(): 100%|████████| Time: 0:00:12\n"
+            "┌─────────────────┬───────┬────────┐\n"
+            "│           Phase │ Epoch │   Loss │\n"
+            "├─────────────────┼───────┼────────┤\n"
+            f"│ {split:>15} │   {epoch}.0 │ {loss:6} │\n"
+            "└─────────────────┴───────┴────────┘\n"
+        )
+
+    for epochs in ([1], [1, 2, 3]):
+        text = "".join(
+            table("TrainingPhase", epoch, 2 - epoch / 4)
+            + table("ValidationPhase", epoch, 3 - epoch / 4)
+            for epoch in epochs
+        )
+        series = history(text).series
+        assert series["loss"].values.tolist() == [2 - epoch / 4 for epoch in epochs]
+        assert series["eval_loss"].values.tolist() == [3 - epoch / 4 for epoch in epochs]

@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_a_reward, is_evaluation
+from stabdiag.model.roles.names import is_a_reward, is_evaluation, names_split
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine, Columns
@@ -74,6 +74,9 @@ _LISTED_NUMBERS: Final = lazy_pattern(
     rf"\[ ?({_PRINTED_NUMBER.pattern})(?:[ ,]{{1,8}}{_PRINTED_NUMBER.pattern}){{0,40}} ?\]",
     re.IGNORECASE,
 )
+
+# What fastai prints behind a row, below no name: (00:13).
+_ROW_TIME: Final = lazy_pattern(r"\((?:\d{1,3}:)?\d\d:\d\d\)")
 
 _TRIAL_NAME: Final = "trial name"
 _TRIAL_WORD: Final = lazy_pattern(r"\w")
@@ -148,7 +151,9 @@ def short_table(data: bytes) -> tuple[tuple[str, ...], list[Cells]] | None:
     It has to be the only one, and begin with the name of a counter or of the trials of Ray Tune.
     """
     tables = [table for table in _tables(cleaned(data)) if table.rows]
-    first = tables[0].names[0] if len(tables) == 1 else ""
+    names = tables[0].names if len(tables) == 1 else ("",)
+    # A name of the split may be in front of the counter.
+    first = names[1] if names_split(names[0]) else names[0]
     if not _COUNTER_NAME.fullmatch(first) and first.lower() != _TRIAL_NAME:
         return None
     if _lists_trials(tables[0]):
@@ -293,6 +298,8 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
         is_counted = count is not None and _COUNTER_NAME.fullmatch(table.names[0])
         if table.counted and not is_counted and not _INTEGER_CELL.fullmatch(words[0][0]):
             return None
+        if len(words) == len(table.heading) + 1 and _ROW_TIME.fullmatch(words[-1][0]):
+            words.pop()
         if len(words) == len(table.heading):
             row = [word[0] for word in words]
         elif len(row) != len(table.heading):
