@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Final
 
 from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS, shown_name
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.loss_kinds import (
     DISCRIMINATOR,
     GENERATOR,
@@ -18,6 +20,10 @@ from stabdiag.model.roles.names import find_split, last_word, name_words, names_
 from stabdiag.model.text import and_more
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Columns
+
+# The formats of tables that people write.
+_TABLES: Final = ("csv", "printed-table")
+_DIGITS: Final = lazy_pattern(r"\d+")
 
 _WHAT: Final = "this is a table of results, not the log of a run; pass the log of one of the runs"
 
@@ -42,13 +48,29 @@ def refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
     )
     if is_counter or columns.rows < MIN_RECORDS:
         return
+    named = _names_of_rows(columns) if counter is None and columns.format in _TABLES else None
     for name in columns.names:
-        if names_results(name):
-            column = columns.load(name)
-            if column.present.all() and len(unique_values(column.values)) == columns.rows:
-                raise NoUsableRecord(
-                    f"{columns.source}: each record has a different {shown_name(name)!r}: {_WHAT}"
-                )
+        if not (names_results(name) or name == named):
+            continue
+        column = columns.load(name)
+        if column.present.all() and len(unique_values(column.values)) == columns.rows:
+            raise NoUsableRecord(
+                f"{columns.source}: each record has a different {shown_name(name)!r}: {_WHAT}"
+            )
+
+
+def _names_of_rows(columns: Columns) -> str | None:
+    """Return the first column of a table if it has another word in each record, or None.
+
+    Names that differ only in a number, such as those of checkpoints, count.
+    """
+    begin = takewhile(columns.is_parsed, columns.names)
+    first = next((name for name in begin if columns.load(name).present.any()), None)
+    column = None if first is None else columns.load(first)
+    if column is None or not column.is_text or column.is_time:
+        return None
+    stems = {_DIGITS.sub("", word) for word in column.words}
+    return first if 2 * len(stems) > columns.rows else None
 
 
 def _refuse_sections(columns: Columns, names: Mapping[str, str]) -> None:

@@ -236,3 +236,15 @@ def test_a_table_may_name_the_split_in_front_of_the_counter(history):
         series = history(text).series
         assert series["loss"].values.tolist() == [2 - epoch / 4 for epoch in epochs]
         assert series["eval_loss"].values.tolist() == [3 - epoch / 4 for epoch in epochs]
+
+
+def test_a_table_of_techniques_is_no_log(history):
+    rows = "Plain\t0.125\t0.25\nL1\t0.15\t0.2\nL2\t0.145\t0.18\nMixup\t0.16\t0.17\n"
+    with pytest.raises(LogError, match="Technique"):
+        history(f"Technique\tTraining Loss\tValidation Loss\n{rows}")
+
+
+def test_names_with_a_count_are_no_names_of_results(history):
+    rows = "".join(f"epoch-{n}.pt,{4 - n / 4}\n" for n in range(1, 6))
+    loss = history(f"checkpoint,loss\n{rows}").series["loss"]
+    assert loss.values.tolist() == [4 - n / 4 for n in range(1, 6)]
