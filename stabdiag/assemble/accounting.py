@@ -18,6 +18,7 @@ from stabdiag.model.roles.names import (
     is_a_loss,
     is_a_reward,
     is_evaluation,
+    name_words,
     names_measurements,
     names_split,
 )
@@ -28,6 +29,9 @@ from stabdiag.readers.columns import Column, Columns
 # A log continues without a loss if MIN_SERIES_LENGTH records follow, and this fraction of the
 # records with a loss. Most logs end with a few records of other kinds.
 _TAIL_FRACTION = 0.2
+
+# A name with this word names no loss, though its direction is unknown.
+_SCORE_WORD = "score"
 
 # The number of possible loss columns that are checked: each costs time in logs with thousands.
 _MAX_LOSS_COLUMNS = 8
@@ -60,7 +64,11 @@ def unused_after_loss(
 def _unknown_values(columns: Columns, names: Mapping[str, str]) -> Iterator[LeftOut]:
     """Yield the values of a log without a loss whose meaning is unknown: one may be the loss."""
     free = [name for name in columns.names if name not in names.values()]
-    scores = {name for name in columns.names if score_direction(name) is not None}
+    scores = {
+        name
+        for name in columns.names
+        if score_direction(name) is not None or _SCORE_WORD in name_words(name)
+    }
     if scores and scores.issuperset(free):
         return
     courses = [_describe_course(columns, name) for name in free[:SHOWN_NAMES]]

@@ -128,3 +128,10 @@ def test_a_line_of_catboost_has_its_count(read, tested, counts):
     )
     assert series["loss"].steps.tolist() == counts
     assert ("eval_loss" in series) == bool(tested)
+
+
+def test_the_rest_of_a_line_of_catboost_with_a_score_is_not_unknown(tmp_path):
+    scores = "{n}00:\tlearn: 0.9{n}\ttest: 0.8{n}\tbest: 0.8{n} ({n}00)"
+    line = scores + "\ttotal: {n}9s\tremaining: 1m 5s\n"
+    (tmp_path / "train.log").write_text("".join(line.format(n=n) for n in range(3, 7)))
+    assert stabdiag.diagnose(tmp_path / "train.log").diagnosis.slug == "insufficient-data"

@@ -11,9 +11,9 @@ from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization, a
 # CatBoost: 39:  learn: 0.9479  test: 0.9194  best: 0.9212 (24)  total: 24.3s  remaining: 2h
 BOOSTED_SCORES: Final = Normalization(
     (b"learn: ", b"test: ", b"best: ", b"remaining: "),
-    rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (%b)[ \t]{1,12}test: (%b)[ \t]{1,12}best: (%b)(?= \()"
-    % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
-    rb"iteration \1 train_score: \2 test_score: \3 best: \4",
+    rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (%b)[ \t]{1,12}test: (%b)[ \t]{1,12}best: (%b) \("
+    rb"[^\n]{0,200}" % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
+    rb"iteration \1 train_score: \2 test_score: \3",
 )
 # 39:  learn: -1.2856  total: 4m 25s: a measure that is negative and rises, as minus a loss does
 _LEARN: Final = rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (?=-)(%b)(?=[ \t])" % NUMBER_PATTERN
