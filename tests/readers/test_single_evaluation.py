@@ -203,3 +203,16 @@ def test_a_loss_below_the_title_of_results_is_not_of_the_training(diagnosed, nam
     summary = diagnosed(f"Forecast results\n{name}: 0.00425\nMAE: 0.0315\nR2: 0.91\n").summary
     assert "eval" in summary
     assert "The loss" not in summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# decoding finished\n%WER 11.25 [ 225 / 2000, 40 ins, 75 del, 110 sub ]\n"
+        "%SER 40.5 [ 81 / 200 ]\n",
+        "%WER 11.25 [ 225 / 2000, 40 ins, 75 del, 110 sub ] exp/a/dev_x/wer_9\n"
+        "%WER 13.75 [ 275 / 2000, 60 ins, 85 del, 130 sub ] exp/a/dev_y/wer_9\n",
+    ],
+)
+def test_an_error_rate_of_kaldi_is_an_evaluation(diagnosed, text):
+    assert "'WER' was 11.25" in diagnosed(text).summary

@@ -36,7 +36,11 @@ _MIN_MEASURED: Final = 2
 _MIN_OF_EPISODES: Final = 3
 _TITLE_OF_RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|result)")
 
-_NAMES_TRAINING: Final = lazy_pattern(rb"(?i)train")
+# Kaldi and ESPnet: %WER 10.86 [ 3729 / 34324, 665 ins, 1142 del, 1922 sub ]
+_ERROR_RATE: Final = lazy_pattern(
+    rb"%%([WCP]ER) (%b) \[ {0,4}\d{1,12} / \d{1,12}[^\n]{0,400}" % NUMBER_PATTERN
+)
+_TITLE_OF_TRAINING: Final = lazy_pattern(rb"(?i)train")
 # Evaluating validation set, above its scores.
 _SET_TITLE: Final = lazy_pattern(
     rb"(?i)(?<![a-z])(train|valid|val|dev|test)(?:ing|ation)?(?![a-z])"
@@ -96,6 +100,9 @@ def evaluated(
 
 def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
     """Return the scores of the only evaluation of a text, or None."""
+    rates = _ERROR_RATE.findall(data)
+    if rates:
+        return [(name.decode(), value.decode()) for name, value in dict(reversed(rates)).items()]
     framed = [b"%b: %b" % pair for pair in _FRAMED_PAIR.findall(data)]
     data = b"\n".join(framed) if len(framed) >= _MIN_MEASURED else _REPORT.sub(_as_pairs, data)
     lines = [line for line in data.split(b"\n") if _ANY_WORD.search(line)]
@@ -134,7 +141,7 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
     if not counters and len(rounds) == 1:
         counters = [("step", str(counter_value(rounds[0])))]
     is_result = not counters and any(
-        _TITLE_OF_RESULTS.search(line) and not _NAMES_TRAINING.search(line) for line in others
+        _TITLE_OF_RESULTS.search(line) and not _TITLE_OF_TRAINING.search(line) for line in others
     )
     return [
         *counters,

@@ -24,7 +24,11 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence.loss_evidence import evidence
 from stabdiag.readers.text.evidence.sample import TextEvidence, find_planned_epochs
 from stabdiag.readers.text.evidence.unknown import evidence_of_totals, unknown_evidence
-from stabdiag.readers.text.grammars.lists import find_lists, may_have_lists, read_lists
+from stabdiag.readers.text.grammars.lists import (
+    find_lists,
+    may_have_lists,
+    read_lists,
+)
 from stabdiag.readers.text.lines.clean import Text, cleaned
 from stabdiag.readers.text.lines.counters import EPOCH, STEP
 from stabdiag.readers.text.lines.line_forms import may_contain
