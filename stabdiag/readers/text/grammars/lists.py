@@ -32,7 +32,12 @@ from stabdiag.readers.pieces import Rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.lines.cells import make_cell_piece
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, as_float, is_a_loss
-from stabdiag.readers.unnamed import is_named_loss, may_be_losses, name_of_values
+from stabdiag.readers.unnamed import (
+    is_named_loss,
+    is_named_score,
+    may_be_losses,
+    name_of_values,
+)
 
 # The search covers this many bytes. A shorter list may be a setting, such as weights of losses, if
 # no list of an evaluation or a score is as long.
@@ -125,14 +130,15 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
         if name is not None:
             (lists if len(values) >= fewest else short)[name] = values
     lists = lists or _short_history(short)
-    losses = [name for name, values in lists.items() if _are_losses(name, values)]
+    scored = name_of_values(source) if is_named_score(source) else None
+    losses = [n for n, values in lists.items() if n == scored or _are_losses(n, values)]
     longest = max((len(lists[name]) for name in losses), default=0)
     return {name: values for name, values in lists.items() if len(values) == longest}
 
 
 def _with_brackets(data: bytes, source: str) -> bytes:
     """Return a text with brackets around the numbers of each row that has a name, or needs none."""
-    row = _ONE_ROW.match(data) if is_named_loss(source) else None
+    row = _ONE_ROW.match(data) if is_named_loss(source) or is_named_score(source) else None
     if row is not None:
         return b"[%b]" % row[1].replace(b";", b",")
     return _NAMED_ROW.sub(lambda row: b"%b: [%b]" % (row[1], row[2].replace(b";", b",")), data)
