@@ -50,6 +50,8 @@ LINES = [
     ("Epoch\uff1a{n}\uff0cLoss\uff1a{loss}\uff08train\uff09", "Loss"),
     ("Epoch {n} | lr=6.88E-02 | ce={loss} | ppl=1.1", "loss"),
     ("Loss at step {n}: {loss}", "Loss"),
+    ("Loss at epoch 1 and step {n} is {loss}", "Loss"),
+    ("Training loss in epoch 1, step {n} = {loss}", "Training loss"),
     ("Average loss at step  {n} :  {loss}", "Average loss"),
     ("Training loss (for one batch) at step {n}: {loss}", "Training loss"),
     ("mean loss after epoch {n}/60 = {loss}", "mean loss"),
