@@ -34,6 +34,8 @@ _MAX_SOURCE_LINE: Final = 400
 # In a post, the log is between two of these.
 _FENCE: Final = lazy_pattern(rb"(?m)^```\w*\s*$")
 
+_QUOTES: Final = (b'"""', b"'''")
+
 # The end of a longer text is not known.
 MAX_SOURCE: Final = 1 << 22
 
@@ -49,7 +51,14 @@ def begins_as_source(head: bytes) -> bool:
 
 def is_source_code(text: bytes) -> bool:
     """Return True if a whole text begins and ends as source code."""
-    if not begins_as_source(text) or _FENCE.search(text):
+    if not begins_as_source(text) or _FENCE.search(text) or _is_one_literal(text):
         return False
     last = text.rstrip().rpartition(b"\n")[2]
     return _ENDS.match(last[:_MAX_SOURCE_LINE]) is not None
+
+
+def _is_one_literal(text: bytes) -> bool:
+    """Return True if a text is a single literal, as people keep the output of a program in code."""
+    literal = text.strip()
+    quotes = literal[:3]
+    return quotes in _QUOTES and literal.endswith(quotes) and literal.count(quotes) == 2

@@ -58,3 +58,8 @@ def test_a_fenced_log_between_code_is_read(put):
 def test_a_log_whose_last_line_ends_with_a_bracket_is_read(put):
     text = "import os\n" + "\n".join(RECORDS) + "\nfinal val_loss:2.90 (stride=16)\n"
     assert len(stabdiag.read(put(text)).series["loss"]) == 40
+
+
+def test_a_log_in_quotes_is_read(put):
+    lines = "".join(f"epoch {n} loss: {2 / n:.4f}\n" for n in range(1, 31))
+    assert len(stabdiag.read(put(f'"""\n{lines}"""\n')).series["loss"].values) == 30
