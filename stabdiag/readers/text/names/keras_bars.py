@@ -24,12 +24,12 @@ _MAX_STATES: Final = 100_000
 # At most this many tests are marked: one of each model, in a log of several.
 _MAX_TESTS: Final = 20
 
-_FIRST_EPOCH: Final = b"poch 1/"
+_BEGINS_EPOCH: Final = b"Epoch "
 
 
 def find_test_bars(data: bytes) -> tuple[Normalization, ...]:
     """Return the replacements that mark the bars of tests, by their totals or as whole lines."""
-    if _FIRST_EPOCH not in data or b"loss: " not in data:
+    if _BEGINS_EPOCH not in data or b"loss: " not in data:
         return ()
     # Fitting, and testing a model, with the same number of batches differ in their place.
     fitted: set[bytes] = set()
