@@ -56,6 +56,12 @@ def test_a_paste_may_end_within_a_number(end):
     assert without_cut_number((cut + end).encode()) == f"{lines}step 6 loss is {end}".encode()
 
 
+def test_a_paste_may_end_within_a_number_after_a_date():
+    lines = "".join(f"[2026-03-1{n} 08:00:00] step {n} loss {3 / n:.4f}, 1e-3\n" for n in range(1, 6))
+    cut = f"{lines}[2026-03-16 08:00:00] step 6 loss "
+    assert without_cut_number(f"{cut}2\n".encode()) == f"{cut}\n".encode()
+
+
 @pytest.mark.parametrize("last", ["0.4500", "12", "1.5e-05", "nan"])
 def test_a_whole_number_at_the_end_of_a_paste_stays(last):
     text = f"step 1 loss 0.5012 lr 0.1\nstep 2 loss 7 lr 0.1\nstep 3 loss {last}\n"

@@ -86,9 +86,8 @@ def _decimals(line: bytes, form: bytes = b"") -> int:
 
 def _last_number(line: bytes, form: bytes = b"") -> bytes:
     """Return the last number of a line, or of its beginning with this form."""
-    count = len(_ANY_NUMBER.findall(form or line))
     numbers: list[bytes] = _ANY_NUMBER.findall(line)
-    return numbers[count - 1]
+    return numbers[(form or _form(line)).count(b"0") - 1]
 
 
 def begins_like(line: bytes, others: Iterable[bytes]) -> bool:
