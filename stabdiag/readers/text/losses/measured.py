@@ -45,10 +45,10 @@ from stabdiag.readers.text.lines.tokens import (
     lines_with_a_loss,
     under_its_heading,
 )
+from stabdiag.readers.text.losses.final_result import mark_final_result
 from stabdiag.readers.text.messages.failures import classify_failure
 
 _BLANKS: Final = (b" ", b"\t")
-
 # A part of the names of rates, norms, scales and evaluated scores. A search for alternatives skips
 # bytes that begin none of them, but not if any begins with a character set.
 _COMPANION: Final = lazy_pattern(
@@ -178,10 +178,10 @@ class MeasuredLines(Kind):
         ]
         records = [part for part in parts if not part.supplementary]
         usual = max(records, key=lambda part: len(part.starts), default=None)
-        return [
-            part if usual is None or part.supplementary else _as_evaluation(usual, part)
-            for part in parts
-        ]
+        if usual is None:
+            return parts
+        parts = [part if part.supplementary else _as_evaluation(usual, part) for part in parts]
+        return parts if self.counter is not None else mark_final_result(parts, usual, data)
 
     def _lines_with_values(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the lines that may have the counter and a value; cheap for each line."""
