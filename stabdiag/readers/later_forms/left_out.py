@@ -75,7 +75,7 @@ _LOST_VALUE: Final = lazy_pattern(
     r"(?<![A-Za-z])(?:nan|[+-]?inf|null|none)(?![a-z])", re.IGNORECASE
 )
 
-_NOT_FINITE: Final = lazy_pattern(r"[-+]?(?:nan|inf)(?![a-z])", re.IGNORECASE)
+_LOST_NUMBER: Final = lazy_pattern(r"[-+]?(?:nan|inf)(?![a-z])", re.IGNORECASE)
 
 # The same on a line that breaks off: null is lost only if a training loss is null.
 _LOST_IN_RECORD: Final = lazy_pattern(
@@ -118,7 +118,7 @@ def may_hold_loss(line: str) -> bool:
     if _RECORD.match(line):
         return True
     loss = _LOSS_BEFORE_VALUE.search(line)
-    if loss is not None and _NOT_FINITE.match(line, loss.end() - 1):
+    if loss is not None and _LOST_NUMBER.match(line, loss.end() - 1):
         return True  # also the loss of an evaluation
     # A training loss may precede the evaluation loss.
     if loss is not None and not _EVALUATION_NAME.search(line, 0, loss.end()):

@@ -53,7 +53,7 @@ _NO_LITERALS: Final = (
     (lazy_pattern(r"(?<![\w.'\"])([-+]?)(nan|inf)(?![\w.'\"])"), r"'\1\2'"),
 )
 # The strings in their place.
-_NOT_FINITE: Final = tuple(sign + word for sign in ("", "+", "-") for word in ("nan", "inf"))
+_NONFINITE_WORDS: Final = tuple(sign + word for sign in ("", "+", "-") for word in ("nan", "inf"))
 
 
 def with_json_lines(stream: Stream) -> Stream:
@@ -126,4 +126,4 @@ def _as_number(value: object) -> object:
         return _with_numbers(value)
     if isinstance(value, list | tuple):
         return [*map(_as_number, value)]
-    return float(str(value)) if value in _NOT_FINITE else value
+    return float(str(value)) if value in _NONFINITE_WORDS else value

@@ -57,8 +57,8 @@ def test_a_paste_may_end_within_a_number(end):
 
 
 def test_a_paste_may_end_within_a_number_after_a_date():
-    lines = "".join(f"[2026-03-1{n} 08:00:00] step {n} loss {3 / n:.4f}, 1e-3\n" for n in range(1, 6))
-    cut = f"{lines}[2026-03-16 08:00:00] step 6 loss "
+    dates = [f"[2026-03-1{n} 08:00:00] step {n} loss " for n in range(1, 7)]
+    cut = "".join(f"{date}{3 / n:.4f}, 1e-3\n" for n, date in enumerate(dates[:-1], 1)) + dates[-1]
     assert without_cut_number(f"{cut}2\n".encode()) == f"{cut}\n".encode()
 
 

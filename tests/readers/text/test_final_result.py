@@ -43,7 +43,7 @@ def test_the_result_of_an_evaluation_is_no_loss_of_the_last_epoch(epochs, end, t
     assert report.history.logged("loss").values[-1] == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize("name", ["Final loss", "final train loss", "Training loss", "average loss"])
+@pytest.mark.parametrize("name", ["Final loss", "final train loss", "Training loss", "avg loss"])
 def test_a_last_loss_that_is_not_finite_is_the_end_of_the_training(epochs, name, tmp_path):
     path = tmp_path / "train.log"
     path.write_text(f"{epochs}{name}: nan\n")

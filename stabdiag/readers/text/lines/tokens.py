@@ -137,18 +137,17 @@ _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs",
 # Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
 # Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, loss(epoch 0): 2.31,
 # Training loss at epoch 3 - 2.31, Loss at epoch 3 and step 40 is 2.31, Valid MRR at step 99: 0.31.
-_COUNT: Final = (
+_STEP_COUNT: Final = (
     rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:=]{1,3}"
     rb"\d{1,12}(?:/\d{1,12})?"
 )
 REPORTED_AT_STEP: Final = lazy_pattern(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
-    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|[Ee]rror|ELBO|elbo|MSE|mse|NLL|nll"
-    rb"|Score(?= at)"
-    rb"|[Rr]ewards?|[Rr]eturns?|[Ll]ikelihood|[Aa]ccuracy|MRR|(?:HITS|[Hh]its)@\d{1,4}))"
+    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|[Ee]rror|ELBO|elbo|MSE|mse|NLL|nll|[Aa]ccuracy"
+    rb"|Score(?= at)|[Rr]ewards?|[Rr]eturns?|[Ll]ikelihood|MRR|(?:HITS|[Hh]its)@\d{1,4}))"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"%b(?:(?:,? and|,|,? of|,? in)? %b)?[)\]]?(?: is | was | - | {0,3}[:=] {0,4})%b(%b)%b"
-    % (_COUNT, _COUNT, _AROUND, _GROUPED_NUMBER, _VALUE_END),
+    % (_STEP_COUNT, _STEP_COUNT, _AROUND, _GROUPED_NUMBER, _VALUE_END),
 )
 # One of these is between the name and the step.
 _BEFORE_STEP: Final = (b" at ", b" after ", b" in ", b" for ", b" on ", b" of ", b"(", b"[")
@@ -187,7 +186,6 @@ _OPENS: Final = lazy_pattern(
 # setting, and no part of the next name. mode=train loss: 2.31 names the split, net=G2 loss: 2.31 a
 # network.
 _SETTING: Final = lazy_pattern(rb"\w=(?=[\w-]{0,40}[\d./])[\w./-]{4,80} {1,4}(?=[A-Za-z])")
-
 # Words before the name of a value.
 _WITH: Final = lazy_pattern(r"^with (?:the |an? )?")
 

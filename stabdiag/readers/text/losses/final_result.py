@@ -16,12 +16,12 @@ from stabdiag.readers.text.lines.grammar import TextPart, is_a_loss, trains
 from stabdiag.readers.text.lines.tokens import TESTED
 
 # The fewest records that show the form of one.
-_MIN_RECORDS: Final = 2
+_MIN_USUAL_RECORDS: Final = 2
 
-_NOT_FINITE: Final = (b"nan", b"inf")
+_LOST_WORDS: Final = (b"nan", b"inf")
 
 # A heading is at most this far above its record.
-_HEADING_BYTES: Final = 1 << 12
+_RESULT_BYTES_ABOVE: Final = 1 << 12
 
 
 def mark_final_result(parts: Sequence[TextPart], usual: TextPart, data: bytes) -> list[TextPart]:
@@ -30,7 +30,7 @@ def mark_final_result(parts: Sequence[TextPart], usual: TextPart, data: bytes) -
     So are the scores on single lines below it. Lines below another heading stay as they are. A
     result that is not finite is the last value of the loss, or of the loss of the evaluations.
     """
-    if len(usual.starts) < _MIN_RECORDS:
+    if len(usual.starts) < _MIN_USUAL_RECORDS:
         return [*parts]
     ends = [part for part in parts if part is not usual and _is_below(part, usual, data)]
     results = (part.starts[0] for part in ends if _is_result(part, usual))
@@ -62,13 +62,13 @@ def _is_result(part: TextPart, usual: TextPart) -> bool:
 def _is_lost(part: TextPart, name: str) -> bool:
     """Return True if the first value of a name is written as NaN or infinity."""
     cell = (part.cells[part.names.index(name)][0] or b"").lower()
-    return any(word in cell for word in _NOT_FINITE)
+    return any(word in cell for word in _LOST_WORDS)
 
 
 def _begins_another(data: bytes, begin: int, end: int) -> bool:
     """Return True if a counter between two lines has a count that the first one did not reach."""
     above = {
-        (word, n) for _, word, n in find_headings(data[max(begin - _HEADING_BYTES, 0) : begin])
+        (word, n) for _, word, n in find_headings(data[max(begin - _RESULT_BYTES_ABOVE, 0) : begin])
     }
     return any((word, n) not in above for _, word, n in find_headings(data[begin:end]))
 
