@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-# What one input may take: seconds of a core, and bytes of addresses of the whole process.
+# The limits for one input: seconds of a core, and bytes of addresses of the whole process.
 SECONDS: Final = 3.0
 MEMORY: Final = 6 << 30
 

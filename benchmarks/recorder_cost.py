@@ -1,4 +1,4 @@
-"""What the recorder costs: training with and without it in turn, on one CPU core.
+"""Measure the cost of the recorder: train with and without it in turn, on one CPU core.
 
 python benchmarks/recorder_cost.py              a transformer, a small CNN, a small MLP
 python benchmarks/recorder_cost.py --turns 8    fewer repeats

@@ -1,4 +1,4 @@
-"""What the recorder costs on a GPU, and whether it ever waits for it; a few minutes.
+"""Measure the cost of the recorder on a GPU, and whether it waits for it; a few minutes.
 
 python benchmarks/recorder_gpu.py               a CNN and a transformer of 100 million weights
 python benchmarks/recorder_gpu.py --small       small models, on a CPU without a GPU

@@ -35,7 +35,7 @@ class Rule:
 
     @property
     def reaches_symptoms(self) -> bool:
-        """Whether symptoms call what the rule replaces, not only the tree."""
+        """Whether symptoms, not only the tree, call the function that the rule replaces."""
         return any(target.startswith(USED_BY_SYMPTOMS) for target in self.off)
 
 

@@ -42,7 +42,7 @@ SCANNED = "fixtures/runs/[hl]*"
 WORSE_RUN = "never-decays/blobs/5/0"
 GOOD_RUNS = "healthy/blobs/"
 
-# Where the run that shows a symptom is named otherwise, and where other series show it better.
+# Exceptions: runs whose name is not their symptom, and series that show a symptom better.
 RUN = {"lr-decays-early": "symptom-plateau-early"}
 SHOWN = {
     "adam-underflow-risk": ("loss",),

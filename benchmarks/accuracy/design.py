@@ -1,4 +1,4 @@
-"""Which runs there are: drawn from a seed, so that anyone draws the same."""
+"""The plan of the runs: drawn from a seed, so that anyone draws the same."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from training.family import Made, make_family  # noqa: E402
 
 
 def trained_family(index: int, seed: int, work: Path, *, recurring: bool) -> list[Made]:
-    """What a family gives, trained now or kept from before."""
+    """The logs of a family, trained now or kept from before."""
     kept = work / f"{seed}-{index:04}.pickle"
     if kept.exists():
         result: list[Made] = pickle.loads(kept.read_bytes())

@@ -19,7 +19,7 @@ SPIKES = frozenset(
 )
 CLIMBS = frozenset({"growing", "shrinking", "rot", "harder", "endless", "inverse"})
 SCALES = frozenset({"overflow", "collapse", "static"})
-# What else is true of a run that a lost scale has ruined: its loss rises.
+# Other correct answers for a run that a lost scale has ruined: its loss rises.
 RUINED = (
     "spike-persistent",
     "divergence-unexplained",
@@ -55,7 +55,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Label:
-    """What should be said of a run; `expect` is empty where it is dropped, for the reason `why`."""
+    """The expected diagnosis of a run; `expect` is empty if it is dropped, for the reason `why`."""
 
     expect: str
     why: str = ""
@@ -100,7 +100,7 @@ def overflows(log: Log, first: int = 30) -> tuple[int, int]:
 
 
 def scale_trace(seen: Seen, at: int = 30) -> Trace:
-    """What the log shows of overflowing gradients from the fault on."""
+    """The overflowing gradients that the log shows from the fault on."""
     count, since = overflows(seen.log, 0 if seen.static else max(at, 30))
     first = since if seen.static or at >= 30 else None
     if seen.static:

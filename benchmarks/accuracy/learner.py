@@ -3,7 +3,7 @@
 python benchmarks/accuracy/learner.py [--test tenth]    (needs scikit-learn; eight minutes)
 
 Gradient-boosted trees learn to tell healthy runs, spikes and divergences apart, from some 200
-numbers of each log and, a second time, from what stabdiag says of it as well. They learn from the
+numbers of each log and, a second time, from the findings of stabdiag as well. They learn from the
 parts whose failures were read, and are tested on them, family by family (grouped cross-validation),
 and on the part that was not. NaN and overflows are left out: there is nothing to be learned.
 """
@@ -114,7 +114,7 @@ def numbers(log: Any) -> Iterator[tuple[str, float]]:
 
 
 def of_series(name: str, x: pd.Series[float]) -> Iterator[tuple[str, float]]:
-    """How high it goes above what it did before, what comes after, and how it ends."""
+    """The height of the loss above its past, the course after it, and the end."""
     for window in WINDOWS:
         level = x.shift(1).rolling(window, min_periods=5).median()
         apart = (x - level).abs().shift(1).rolling(2 * window, min_periods=5).median()

@@ -100,7 +100,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What was reported of a trial."""
+    """The finding on a trial."""
 
     trial: Trial
     slug: str

@@ -1,4 +1,4 @@
-"""What other tools said of the corpus, and how often they were right."""
+"""The results of other tools on the corpus, and how often they were right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN_NAME = "stabdiag"
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a tool said of a run, or that it broke down over it."""
+    """The result of a tool for a run, or its crash."""
 
     warned: bool = False  # of anything at all
     families: str = ""  # the sections that its first finding with any can mean: "§1§3"

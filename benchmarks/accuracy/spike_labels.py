@@ -11,7 +11,7 @@ from noise import excess, residual_deviation, trailing
 
 @dataclass(frozen=True)
 class Trace:
-    """What can be seen of a fault. `verdict`: shown, none, or grey with the reason in `why`."""
+    """The visible effect of a fault. `verdict`: shown, none, or grey with the reason in `why`."""
 
     verdict: str
     why: str = ""

@@ -1,4 +1,4 @@
-"""What a learner makes of everyday failures: python benchmarks/cure/learned.py.
+"""Train a learner on everyday failures: python benchmarks/cure/learned.py.
 
 Trees learn to tell broken runs from healthy ones by some 240 numbers of each log. They see what no
 rule may see: runs of this very trainer, with their labels, and an alarm that is set on the logs

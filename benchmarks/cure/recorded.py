@@ -211,7 +211,7 @@ def records_in(path: Path) -> list[dict[str, Any]]:
 
 
 def score(options: argparse.Namespace) -> None:
-    """Print the row of the table, and what is not as it should be."""
+    """Print the row of the table, and the alarms of healthy runs."""
     records = records_in(options.file)
     groups: dict[str, list[dict[str, Any]]] = {"healthy": [], "trap": [], "broken": []}
     for record in records:

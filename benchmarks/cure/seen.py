@@ -1,4 +1,4 @@
-"""Whether a run's own log shows that it is broken; stabdiag has no part in this."""
+"""Decide without stabdiag whether a run's own log shows that it is broken."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What is wrong with the data, the loss, the model or the loop, beyond its plain settings.
+    """A fault of the data, the loss, the model or the loop, beyond plain settings.
 
     ``name`` is one of the trainer's faults, ``at`` the share of the run after which it strikes and
     ``size`` how bad it is, in the fault's own unit.

@@ -128,7 +128,7 @@ AS_PEOPLE_DO: tuple[Callable[[Sequence[Row], Path, int], Path], ...] = (
 )
 
 
-# What each of people's forms holds of the loss, its evaluation, the gradient norm and the rate.
+# The columns of each common form: the loss, its evaluation, the gradient norm and the rate.
 LOGGED_SERIES: dict[Callable[[Sequence[Row], Path, int], Path], tuple[str, ...]] = {
     trainer_state: ("loss", "eval_loss", "grad_norm", "lr"),
     lightning: ("loss", "eval_loss"),

@@ -52,7 +52,7 @@ _MACHINE_WORDS = frozenset(
     )
 )
 
-# What the records of a log of games count.
+# The units that the records of a log of games count.
 _EPISODES_OR_GAMES = frozenset({"episode", "episodes", "game", "games"})
 # Words of counts of games, and of the exploration of a policy.
 _OF_GAMES = frozenset(

@@ -1,4 +1,4 @@
-"""Which records contain a series, alone or with others, and at what intervals."""
+"""The records that contain a series, alone or with others, and their intervals."""
 
 from __future__ import annotations
 

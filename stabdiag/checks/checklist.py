@@ -40,7 +40,7 @@ _AXES: Final = {
     FixKind.MODEL: "the model",
 }
 
-# What to log for each layer.
+# Series to log for each layer.
 _PER_LAYER: Final = {
     "grad_norm": "gradient norms by layer",
     "weight_norm": "weight norms by layer",

@@ -113,7 +113,7 @@ LogsArgument = Annotated[
     ),
 ]
 
-# What to write, and where.
+# Output: the format and the file.
 OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -185,7 +185,7 @@ FailOnOption = Annotated[
     ),
 ]
 
-# What the run is.
+# Facts about the run.
 ManifestOption = Annotated[
     Path | None,
     typer.Option(
@@ -215,7 +215,7 @@ SetOption = Annotated[
     ),
 ]
 
-# How to read and judge it.
+# Reading and judging the log.
 ColumnOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -276,7 +276,7 @@ def _shown_steps(series: Series, report: Report) -> tuple[int, int]:
 def _companions(
     history: History, finding: Finding, main: str, first: int, last: int
 ) -> Iterator[Series]:
-    # Of many weight norms, draw the one in the evidence, else the one that changes most.
+    # If there are many weight norms, draw the one in the evidence, else the one that changes most.
     evidence = set(finding.evidence.values())
     prefixes = [key for key in _SERIES_BELOW if finding.slug.startswith(key)]
     for role in _SERIES_BELOW[max(prefixes, key=len)] if prefixes else ():

@@ -1,1 +1,1 @@
-"""What everything speaks of, as plain data: roles, histories, manifests, limits, reports."""
+"""The data classes of all packages: roles, histories, manifests, limits, reports."""

@@ -21,7 +21,7 @@ _MAX_SERIES_TOO_DIFFERENT = 3
 
 
 class BaselineStatus(StrEnum):
-    """How a run, or one of its series, compares with its references."""
+    """The result of comparing a run, or one of its series, with its references."""
 
     INSIDE = "inside"
     WORSE = "worse"
@@ -33,7 +33,7 @@ class BaselineStatus(StrEnum):
 
 
 class Unusable(StrEnum):
-    """Why references cannot serve as a baseline."""
+    """The reason why references cannot serve as a baseline."""
 
     NONE_LEFT = "none-left"
     SPREAD = "spread"

@@ -1,4 +1,4 @@
-"""What happened to a log, or while it was read."""
+"""Events of a log, or of its reading."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stabdiag.model.frozen import frozen
 
 
 class EventKind(StrEnum):
-    """What can happen to a log, or while it is read."""
+    """The kinds of events of a log, or of its reading."""
 
     REWIND = "rewind"
     ATTEMPT = "attempt"
@@ -26,7 +26,7 @@ class EventKind(StrEnum):
 
 
 class EventCode(StrEnum):
-    """What an event says, where the program depends on more than its kind."""
+    """The meaning of an event, if the program depends on more than its kind."""
 
     EPOCHS_AS_STEPS = "epochs-as-steps"
     EPISODES_AS_STEPS = "episodes-as-steps"

@@ -1,4 +1,4 @@
-"""Which findings fail a command, by the severity of ``--fail-on``."""
+"""Select the findings that fail a command, by the severity of ``--fail-on``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tree says: answers to its questions, and the findings that they lead to."""
+"""The results of the tree: answers to its questions, and findings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Verdict(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad a finding is, worst first."""
+    """The severity of a finding, worst first."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -47,7 +47,7 @@ class Severity(StrEnum):
 
 
 class Confidence(StrEnum):
-    """How likely a finding is to be right; how bad it is, is its severity."""
+    """The probability that a finding is right, not its severity."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -60,14 +60,14 @@ class Confidence(StrEnum):
 
 
 class AnswerScope(StrEnum):
-    """Which part of the history an answer is about."""
+    """The part of the history that an answer is about."""
 
     RUN = "run"
     LEAD_UP = "lead-up"
 
 
 class ActionKind(StrEnum):
-    """What an action does: one kind a distinct thing to do, with what that is."""
+    """The kind of an action; ``about`` says what to do."""
 
     about: str
 
@@ -123,7 +123,7 @@ class ActionKind(StrEnum):
     STOP_EARLY = "stop-early", "stop the run"
     RERUN = "rerun", "run once more, or on several seeds"
     DO_NOTHING = "do-nothing", "nothing has to be done"
-    # What to find out, and how.
+    # Investigations.
     LOG_MORE = "log-more", "log what is missing"
     CHECK_SETTINGS = "check-settings", "check or name a setting"
     SEE_FINDING = "see-finding", "see to another finding, or diagnose another log"
@@ -137,7 +137,7 @@ class ActionKind(StrEnum):
 
 
 class Change(TypedDict):
-    """What an action changes: see ``Action``."""
+    """The change that an action makes: see ``Action``."""
 
     setting: str
     from_: float | str | None

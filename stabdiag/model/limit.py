@@ -1,4 +1,4 @@
-"""How a limit is declared: one field of a section, and below it the reason for its default."""
+"""Declare a limit: one field of a section, and below it the reason for its default."""
 
 from __future__ import annotations
 

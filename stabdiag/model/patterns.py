@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any, AnyStr, Final, cast
 
-# What the program uses of a compiled pattern.
+# The methods of a compiled pattern that the program uses.
 _USED: Final = (
     *("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split"),
     *("groups", "groupindex", "flags"),

@@ -25,7 +25,7 @@ _MAX_NAMED_SERIES = 2
 
 
 class Missing(StrEnum):
-    """Where something is missing: among the series of the log, or among the settings."""
+    """The place of a missing input: among the series of the log, or among the settings."""
 
     ROLE = "role"
     SETTING = "setting"

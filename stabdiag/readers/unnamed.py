@@ -16,12 +16,12 @@ from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.source import STANDARD_INPUT
 from stabdiag.readers.unwrapping.compressed import COMPRESSED_SUFFIXES
 
-# Why a table of numbers with blanks between them is refused.
+# The reason to refuse a table of numbers with blanks between them.
 ROWS_WITHOUT_NAMES: Final = (
     "rows of numbers without names; add a first line of names, such as: step loss lr"
 )
 
-# Why a table of numbers and words with other delimiters is refused.
+# The reason to refuse a table of numbers and words with other delimiters.
 CSV_WITHOUT_NAMES: Final = (
     "CSV without a header; add a first line that names the columns, such as step,loss"
 )

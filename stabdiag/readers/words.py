@@ -1,4 +1,4 @@
-"""What a single written value means: a number, nothing, or a word; and words that spell numbers.
+"""The meaning of a written value: a number, nothing, or a word; and words that spell numbers.
 
 All formats share this module, so that a ``"NaN"`` in JSON lines and a ``nan`` in CSV are one thing.
 """
@@ -29,7 +29,7 @@ _JOINED_NOT_LOGGED: Final = "No_log"
 
 _TRUTH_VALUES: Final = {"true": 1.0, "false": 0.0}
 
-# What Python prints around one number: [2.31], np.float64(2.31), array([2.31], dtype=float32),
+# Python output around one number: [2.31], np.float64(2.31), array([2.31], dtype=float32),
 # tensor(2.31, device='cuda:0', grad_fn=<MeanBackward0>), tf.Tensor(2.31, shape=(), dtype=float32),
 # <tf.Tensor: shape=(), dtype=float32, numpy=2.31>, Paddle's Tensor(shape=[1], …, [2.31]),
 # {'loss': 2.31}, and the real part of (2.31+0j)

@@ -1,4 +1,4 @@
-"""Where the batches of a scan are read: processes on this machine, a Dask cluster, or any executor.
+"""Executors for the batches of a scan: processes on this machine, a Dask cluster, or any other.
 
 The scan uses only the interface of ``concurrent.futures.Executor``.
 """

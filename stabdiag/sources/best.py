@@ -58,7 +58,7 @@ _TABLE_SUFFIXES: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv"})
 # Files that only a logger writes.
 _STORE_NAME: Final = lazy_pattern(r"^events\.out\.tfevents\.|\.wandb$")
 
-# Where DVCLive keeps a table for each metric.
+# The folder with DVCLive's table for each metric.
 _METRICS_FOLDER: Final = ("plots", "metrics")
 _TABLE_SUFFIX: Final = ".tsv"
 

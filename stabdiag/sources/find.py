@@ -97,7 +97,7 @@ def walk_jobs(root: str, lister: Lister, skipped: SkippedEntries) -> Iterator[Jo
 
 @frozen
 class _FolderWalk:
-    """How to list folders, and where to count skipped files."""
+    """Options for listing folders, and the counts of skipped files."""
 
     lister: Lister
     skipped: SkippedEntries

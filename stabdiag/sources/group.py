@@ -114,7 +114,7 @@ class Job:
 
 
 class UnreadReason(StrEnum):
-    """Why a file or folder that may contain a run was not read."""
+    """The reason why a file or folder that may contain a run was not read."""
 
     LINK_TO_FOLDER = "a link to a folder; to scan it, name it"
     BROKEN_LINK = "a broken link"

@@ -46,7 +46,7 @@ _ERROR_WORDS: Final = frozenset({"err", "error", "errors", "stderr"})
 _CONSOLE_WORDS: Final = frozenset(word_list("out output stdout console nohup screen terminal"))
 _TEXT_WORDS: Final = frozenset(word_list("log logs txt"))
 _TABLE_WORDS: Final = frozenset(word_list("jsonl ndjson json csv tsv parquet pq wandb db sqlite"))
-# What the name of a log that belongs to its folder consists of. Schedulers name outputs after
+# The words in the name of a log of the run of its folder. Schedulers name outputs after
 # themselves.
 _GENERIC_WORDS: Final = frozenset(
     word_list(
@@ -66,8 +66,8 @@ class _OutputName:
         numbers: The numbers of a run or of a job.
         is_error: Whether it is named like an error output.
         is_console: Whether it is named like an output of a shell.
-        is_table: Whether its suffix is one of a structured log.
-        is_text: Whether its suffix is one of a text.
+        is_table: Whether it has the suffix of a structured log.
+        is_text: Whether it has the suffix of a text.
     """
 
     def __init__(self, name: str) -> None:

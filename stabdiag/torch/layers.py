@@ -8,7 +8,7 @@ from collections.abc import Sequence
 # More columns than this make a log slow to read, and no person looks at them.
 MAX_LAYERS = 64
 
-# What wrappers put before the name of each parameter.
+# The prefixes that wrappers put before the name of each parameter.
 _WRAPPER_PREFIX = re.compile(r"(?:^|(?<=\.))(?:module|_orig_mod|_fsdp_wrapped_module)\.")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 # A float32 has no more significant digits than this.
 _FLOAT32_DIGITS = 9
 
-# How a file shows its headers; a line of records begins otherwise.
+# The beginning of a header; a line of records begins otherwise.
 _HEADER_START = b'{"config"'
 
 

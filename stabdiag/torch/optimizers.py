@@ -1,4 +1,4 @@
-"""The optimizers of a run: hooks around their steps, and what they say of themselves."""
+"""The optimizers of a run: hooks around their steps, and their settings."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ LossFunction = Callable[[nn.Module, Any], torch.Tensor]
 # The largest number of fp16.
 _FP16_MAX = 65504.0
 
-# How many modules before the failure are shown with their largest activation.
+# The number of modules before the failure that are shown with their largest activation.
 _MAX_SHOWN_MODULES = 10
 
 # A failure that depends on random numbers does not come each time.

@@ -136,7 +136,7 @@ class Recorder(StepFollower):
         patches.listen(self)
         self._finalizer = weakref.finalize(self, _finish, self._file, self._handles)
 
-    # What the training loop calls.
+    # Methods for the training loop.
 
     def step(self, loss: Any = None, *, step: int | None = None) -> None:
         """Report the loss of a batch, after the optimizer's step; a tensor costs least.

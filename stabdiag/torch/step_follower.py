@@ -125,7 +125,7 @@ class StepFollower:
         """The last step that has ended."""
         return self._step + self._slept_steps
 
-    # What the training loop reports.
+    # Reports of the training loop.
 
     @untimed
     def _count_step(self, step: int | None) -> None:
@@ -156,7 +156,7 @@ class StepFollower:
         if self._is_due:
             self._record.inputs.add(*self._batches.measure(batch))
 
-    # What PyTorch calls.
+    # Hooks that PyTorch calls.
 
     def on_backward(self, roots: Any) -> None:
         """Keep the root of a backward pass until the loss is reported."""

@@ -27,7 +27,7 @@ from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS
 from stabdiag.stats.trend import is_running_sum
 from stabdiag.tree.causes import Causes
 
-# What a symptom needs if a message in the log is enough for it.
+# In the needs of a symptom: a message in the log suffices.
 MESSAGE = "message"
 
 

@@ -1,4 +1,4 @@
-"""What is done to a run. Each fault takes a strike (when, how hard) and reaches into the loop."""
+"""The faults of a run. Each fault takes a strike (when, how hard) and reaches into the loop."""
 
 from __future__ import annotations
 

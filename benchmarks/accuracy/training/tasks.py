@@ -1,4 +1,4 @@
-"""What is learned. A batch is a function of its number alone, so that a run can be forked."""
+"""The tasks. A batch is a function of its number alone, so that a run can be forked."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What columns mean: which column serves which role."""
+"""The meaning of columns: the choice of a column for each role."""

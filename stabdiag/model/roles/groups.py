@@ -28,7 +28,7 @@ _MAX_ROLE_GROUPS = 10_000
 
 
 def find_groups(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
-    """Return the columns of ``weight_norm/<group>`` and the like that serve no other role.
+    """Return the columns of ``weight_norm/<group>`` and similar names that serve no other role.
 
     Columns beyond the maximum are ignored.
     """

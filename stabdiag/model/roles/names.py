@@ -17,7 +17,7 @@ _EVALUATION_PART = lazy_pattern(
     r"|(^|_)cv_(?=(\w+_)?(loss|cost|acc|accuracy|err|error|ppl)(_|$))"
 )
 
-# Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
+# The beginnings of words in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
 _HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
 # Where the next word begins in trainloss, valloss and testacc, and in dloss and gloss of two

@@ -14,7 +14,7 @@ _BEST_KNOWN = ("seq_len", "stage", "dataset", "batch_size", "weight_decay", "dro
 
 @frozen(eq=True)
 class Role:
-    """A role, and the names it goes by, preferred ones first.
+    """A role, and the names of its columns, preferred ones first.
 
     Names are compared in lower case, with each run of other characters as one ``_``. A role with
     groups (``weight_norm/<group>``) also takes any name that begins with one of ``prefixes``.

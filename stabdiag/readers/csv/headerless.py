@@ -103,7 +103,7 @@ class TableShape:
         """The names of all columns but the last if these count, else empty.
 
         Next to a column that rises, or in front of a step that begins again, others may be epochs.
-        So may a single one.
+        A single one may be, too.
         """
         count = len(self.columns[0])
         columns = [[n for state, n in column if state == NUMBER] for column in self.columns[:-1]]

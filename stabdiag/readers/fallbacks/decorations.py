@@ -35,7 +35,7 @@ _LINE_NUMBER: Final = lazy_pattern(
     rb"[ \t]{0,10}L?(\d{1,9})(?: ?(?:[:|)]|\.(?!\d))|\t|(?= ))[ \t]?"
 )
 
-# What a step, not the number of a line, is in front of: 12: 2.31, 12 -> 2.31
+# A value behind a step, not behind a line number: 12: 2.31, 12 -> 2.31
 _ONLY_VALUE: Final = lazy_pattern(rb"[^\w\n]{0,8}\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,3})?\W{0,8}$")
 
 # Labels at the start of a line, in the order of the attempts.

@@ -1,4 +1,4 @@
-"""What JSON records say about the run's configuration, as opposed to what was measured."""
+"""The run's configuration in JSON records, as opposed to measured values."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MAX_TOLERANT_JSON: Final = 1 << 21
 # A fast path that refuses this many blocks without reading any is not tried again.
 _PATIENCE: Final = 4
 
-# How many lines are looked at: the first one may break off.
+# The number of lines to examine: the first one may break off.
 _SNIFFED_LINES: Final = 20
 
 

@@ -1,4 +1,4 @@
-"""Which lines that are not records look as if they held a training loss.
+"""Find lines that are not records but may contain a training loss.
 
 Lines between and after the records of a log are mostly messages. A line that breaks off, or has the
 cells of a record, may hold the very loss that is not finite: its reader counts it as left out.

@@ -266,7 +266,7 @@ def _tag_of_run(folder: PurePosixPath, tag: str) -> str:
 
 @mutable
 class _EventFile:
-    """What one event file holds; ``begun`` is when its first event was written."""
+    """The contents of one event file; ``begun`` is the time of its first event."""
 
     points: Points = field(default_factory=Points)
     config: dict[str, object] = field(default_factory=dict)

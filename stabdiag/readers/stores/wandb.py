@@ -62,7 +62,7 @@ class _Console:
         return self._steps[above - 1] if above else None, above
 
 
-# How many records are gathered before they are put into columns.
+# The number of records that are collected before they become columns.
 _BUNCH: Final = 4096
 
 _STEP_KEY: Final = "_step"
@@ -173,7 +173,7 @@ def read(stream: Stream) -> Columns:
 
 
 class _Run:
-    """What the records of a run tell."""
+    """The contents of the records of a run."""
 
     def __init__(self) -> None:
         self._config: dict[str, object] = {}

@@ -71,7 +71,7 @@ class TextLog:
 
     def __init__(self, name: str, grammar: Grammar) -> None:
         """Read the named format with its grammar."""
-        # What a kind of line knows of its shapes belongs to this log.
+        # The shapes that a kind of line has seen belong to this log.
         grammar = replace(grammar, kinds=tuple(replace(kind) for kind in grammar.kinds))
         self._name = name
         self._grammar = grammar

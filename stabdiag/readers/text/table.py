@@ -246,7 +246,7 @@ class Table:
                 (None, piece_of_numbers(steps, ~has_step, gap=ABSENT))
             ]
         ends = np.cumsum([len(part.at) for part in stored])
-        # A reported loss counts more than a printed one: 0.0 may be printed in the place of NaN.
+        # A reported loss counts more than a printed one: 0.0 may be printed in place of NaN.
         for last, part in sorted(
             zip(ends, stored, strict=True), key=lambda at: _reports_loss(at[1])
         ):

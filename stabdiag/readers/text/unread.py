@@ -71,7 +71,7 @@ _BELOW_LOG: Final = lazy_pattern(rb"[ \t\r]{0,80}(?:\n|```|~~~|<|Traceback )")
 # The name of a loss at the end of a line, without its value.
 _LOSS_WITHOUT_VALUE: Final = lazy_pattern(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
 
-# What may follow the last line of a paste: the end of its block of code, or dots.
+# These may follow the last line of a paste: the end of its block of code, or dots.
 _AROUND_PASTES: Final = b" \t\r\n`."
 
 

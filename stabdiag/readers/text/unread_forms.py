@@ -46,7 +46,7 @@ _WORD_AS_LOSS: Final = lazy_pattern(
     rb"(?i)[\s\w/.-]{0,40}loss[\"']?[ \t]{0,8}[:=|][ \t]{0,8}[^\s:=]{1,20}[\s|,]{0,8}"
 )
 
-# What is in the place of a number may be a tensor.
+# The longest text in place of a number: it may be a tensor.
 _LONGEST_OTHER_VALUE: Final = 100
 
 # A loss with this many characters is recognized by its value.
@@ -54,7 +54,7 @@ _MIN_LOSS_DIGITS: Final = 4
 
 
 class LineForm(Enum):
-    """What a line may be."""
+    """The possible kinds of a line."""
 
     NO_NUMBER = auto()
     OTHER = auto()

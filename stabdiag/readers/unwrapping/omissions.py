@@ -48,7 +48,7 @@ _OMISSION: Final = lazy_pattern(
 
 
 def without_omissions(stream: Stream) -> Stream:
-    """Return the stream with blank lines in the place of marks, or the stream itself.
+    """Return the stream with blank lines in place of marks, or the stream itself.
 
     The first mark is added to ``stream.omissions``.
     """

@@ -71,7 +71,7 @@ def with_json_lines(stream: Stream) -> Stream:
     results = [record for record in records if record is not None]
     if size < _MIN_DICTS * len(text) or len(results) < len(records) or not _are_results(results):
         return stream
-    # What is between the dicts may report a failure, and the last dict may be cut.
+    # The text between the dicts may report a failure, and the last dict may be cut.
     ends = [0, *(end for _, end in places)]
     begins = [*(begin for begin, _ in places), len(text)]
     between = [text[end:begin].strip() for end, begin in zip(ends, begins, strict=True)]

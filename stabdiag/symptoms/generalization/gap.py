@@ -252,7 +252,7 @@ def find_turn(case: Case) -> TurningPoint | None:
     if len(after) < 2:  # a single one may be noise
         return None
     best, last = float(x[at]), evaluation_level(after)
-    # So may the first of two, if the second is near the best again.
+    # The first of two may be noise, too, if the second is near the best again.
     if len(after) == 2 and after[1] - best < HALF * (after[0] - best):
         return None
     train_at_best, train_now = training_levels(train, heldout, [at, len(x) - 1])

@@ -309,7 +309,7 @@ def eval_nonfinite(case: Case) -> Evidence | None:
     """Is an evaluation loss NaN or infinite while the training loss is finite?"""
     heldout = case.history.series["eval_loss"]
     bad = ~np.isfinite(heldout.values)
-    # Before its first evaluation, a program may print NaN in the place of a value.
+    # Before its first evaluation, a program may print NaN in place of a value.
     is_placeholder = bool(np.isnan(heldout.values[0])) and len(heldout) >= MIN_TREND_POINTS
     if not bad.any() or (is_placeholder and not bad[1:].any()):
         return None

@@ -23,7 +23,7 @@ _MOVES_OF_RUN: Final = 3
 # The most lines with a loss below a heading, on average.
 _LINES_BELOW: Final = 1.5
 
-# What rsl_rl prints above the losses of an iteration:  Learning iteration 412/2000
+# The heading of rsl_rl above the losses of an iteration:  Learning iteration 412/2000
 _ITERATION_WORD: Final = b"iteration"
 
 _ITERATION_ALONE: Final = lazy_pattern(

@@ -50,7 +50,7 @@ _MOSTLY_RISING: Final = 0.9
 # A statement of source code.
 _RETURNED: Final = lazy_pattern(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
 
-# What differs on the lines of numbered records.
+# The parts that vary on the lines of numbered records.
 _VARYING_NUMBERS: Final = lazy_pattern(rb"[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan)")
 
 # The fewest lines of a log without a loss.

@@ -114,7 +114,7 @@ _TOTAL_VALUES: Final = lazy_pattern(_TOTAL_NAMES.pattern + rb"[ :=]{1,3}(%b)" % 
 # Totals are the losses of batches if there are as many for each score.
 _TOTALS_PER_SCORE: Final = 4
 
-# What follows a number of a list.
+# The text behind a number of a list.
 _NEXT_OF_LIST: Final = rb"[.]?[ \t]{0,8}[,; \t][ \t]{0,8}[-+]?\.?\d"
 
 # Losses of spaCy by the name of their component: {'ner': 117.4, 'tok2vec': 3.2}

@@ -53,7 +53,7 @@ _BETWEEN_BARS: Final = lazy_pattern(r"[^|│┃║]+")
 # Below the heading of a table in Markdown.
 _MARKDOWN_RULE: Final = lazy_pattern(rb"[ \t|:+]{0,8}-[ \t|:+-]{2,2000}")
 
-# What any line with several cells has: a bar, the sign of a comment, or not just a blank.
+# A line with several cells has a bar, a comment sign, or a separator other than one blank.
 _CELL_SIGN: Final = lazy_pattern(rb"[|#\t\v\f\x1c-\x1f\x80-\xff]|\S  ")
 
 # A name or a cell may have several words. A number that is wider than its column is only one blank

@@ -1,4 +1,4 @@
-"""What YOLOv5 to YOLOv7 and Ultralytics print: bars below a heading, and rows of scores."""
+"""The logs of YOLOv5 to YOLOv7 and Ultralytics: bars below a heading, and rows of scores."""
 
 from __future__ import annotations
 

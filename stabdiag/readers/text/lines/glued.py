@@ -146,7 +146,7 @@ _BAR_LABEL: Final = lazy_pattern(rb"(?m)(?:^|\r)([A-Za-z][A-Za-z_./ -]{4,40})[^\
 _GLUED_LABEL: Final = rb"%b(?:(?<=[\d.)\]}%%]%b)|(?<=[A-Za-z]%b)(?=\d{0,6}: {1,4}\d{1,3}%%\|))"
 _MAX_BAR_LABELS: Final = 8
 
-# What a page, a viewer or a string of Python shows in the place of a line end.
+# Replacements of a line end in a page, a viewer or a string of Python.
 _SHOWN_LINE_ENDS: Final = (
     ((b"<br",), lazy_pattern(rb"<br ?/?>"), b"\r"),
     ((b"^M",), lazy_pattern(rb"\^M"), b"\r"),

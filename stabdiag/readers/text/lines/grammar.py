@@ -33,7 +33,7 @@ NUMBER_PATTERN: Final = (
 # A number before a blank or the end of the line, which is found in half the time.
 VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"
 
-# How frameworks separate names from values: | lm loss: 7.07E-01 |, and "lr": "1e-4".
+# The separators between names and values in frameworks: | lm loss: 7.07E-01 |, and "lr": "1e-4".
 # A field between bars needs the bar after it: another rank may have cut it short.
 BARS: Final = rb"(?<![^|])([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}[|\n]" % NUMBER_PATTERN
 QUOTED: Final = rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}]" % NUMBER_PATTERN

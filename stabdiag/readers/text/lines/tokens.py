@@ -45,7 +45,7 @@ _TITLE: Final = (
     rb"|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
 )
 
-# What Python prints around a number: [1e-4], [ 0.5], '1e-4', np.float64(2.31),
+# Python output around a number: [1e-4], [ 0.5], '1e-4', np.float64(2.31),
 # tensor([2.31], device=…); and around the first of a dict: {'0_default': 1.2, '1_fp32': 0.0}
 _AROUND: Final = (
     rb"(?:\[ {0,12}|[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"

@@ -61,7 +61,7 @@ _MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<![\d.])1\.(?:#[A-Z]{1,8}\d{0,12}|\$)
 # Julia's NaN of 16 and 32 bits, and what AIX and C add to it.
 _NAN32: Final = lazy_pattern(rb"(NaN|Inf|nan|NAN)(?<![\w.]...)(?:16|32|Q|q|f)(?!\w)")
 
-# (nan), [nan], "nan", -nan(ind), nan%, nan.0, NaN32 in the place of a value.
+# (nan), [nan], "nan", -nan(ind), nan%, nan.0, NaN32 in place of a value.
 _MARKED: Final = (
     lazy_pattern(rb"nan(?:[\"'()%.\]]|[qf](?!\w))"),
     lazy_pattern(rb"NaN[\"'()%.\dQ\]]"),

@@ -140,7 +140,7 @@ class EvaluationBlocks:
     def _is_other_bar(self, line: bytes) -> bool:
         """Return True if the only counter is a position in a bar that the training does not have.
 
-        Such lines are known by the length of their bar: step 10/80 after step 600/600.
+        The length of the bar shows it: step 10/80 after step 600/600.
         """
         counters = line_counters(line)
         bars = {name for name in counters if name.startswith(NTH)}

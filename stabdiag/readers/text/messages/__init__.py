@@ -1,1 +1,1 @@
-"""What programs say on lines without scalars: reports of failures, warnings, ends of jobs."""
+"""Messages on lines without scalars: reports of failures, warnings, ends of jobs."""

@@ -27,7 +27,7 @@ REPORTED_OVERFLOW: Final = "reported overflow"
 
 
 class Failure(Enum):
-    """What a line reports."""
+    """The failure that a line reports."""
 
     LOSS = auto()
     GRADIENT = auto()
@@ -118,7 +118,7 @@ _NOT_FINITE: Final = (
     + rb") [-+]?\d)"
 )
 _NAMES_IT: Final = lazy_pattern(_NOT_FINITE)
-# What some exceptions say of parameters that are NaN, without the word.
+# Messages of exceptions about NaN parameters that do not contain the word NaN.
 _IMPLIES_IT: Final = lazy_pattern(
     rb"expects all elements of std >= 0|to satisfy the constraint [^\n]{0,200}found invalid values"
     rb"|nvalid loss, terminating"

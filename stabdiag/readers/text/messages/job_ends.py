@@ -1,4 +1,4 @@
-"""What drivers, schedulers, shells and systems say of a job that they ended, or that died."""
+"""Messages of drivers, schedulers, shells and systems about a job that ended or died."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ SORTS: Final = (
             rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$"
             rb"|\bKilled\s{1,80}(?:python|torchrun|srun)"
             rb"|\b(?:exited on|terminated by|killed by|died with|caught) signal \d"
-            # What a shell says of the program that it ran.
+            # The message of a shell about its program.
             rb"|^(?:\w{2,5}: (?:line \d{1,6}: )?)?(?:\[\d{1,4}\][+-]?\s{1,8})?(?:\d{1,9} )?"
             rb"(?:[Kk]illed|[Ss]egmentation fault|[Bb]us error|[Ff]loating point exception"
             rb"|[Ii]llegal (?:hardware )?instruction|[Aa]bort(?:ed)?!?|Terminated)"
@@ -232,7 +232,7 @@ SORTS: Final = (
             rb"|(?<![Nn]o )\b(?:[Jj]ob|[Rr]un|[Tt]raining(?: job)?)(?: [\w.-]{1,40})? (?:has )?"
             rb"(?:failed|FAILED)(?=[\s.!]{0,9}$|[:;,.]| (?:with|due|after|because)\b)"
             rb"(?![^\n]{0,80}\bretry)"
-            # What happened to a part of the job.
+            # Messages about a part of the job.
             rb"|(?<![Nn]o )\b(?:[Jj]ob|[Rr]un|[Tt]ask|[Tt]raining|[Pp]rocess(?:es|\(es\))?"
             rb"|[Ww]orker|[Aa]ctor|[Nn]ode|[Rr]ank|[Ii]nstance|[Oo]peration|[Pp]od|[Cc]ontainer|^User)"
             rb"(?: step| [\w.-]{0,60}\d[\w.-]{0,20}| \(pid[^\n)]{0,20}\)[^\n]{0,20})?"

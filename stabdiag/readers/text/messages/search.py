@@ -27,7 +27,7 @@ _MESSAGE_ANCHORS: Final = tuple(
 _CODES: Final = [sort.code for sort in (*SORTS, LONE_EXCEPTION)]
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
-# What ended a run is in this many bytes at the end of a text.
+# The message about the end of a run is in this many bytes at the end of a text.
 _ENDING_BYTES: Final = 1 << 14
 _MESSAGE_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {
     EventCode.TRACEBACK: "traceback",

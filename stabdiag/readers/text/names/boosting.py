@@ -24,7 +24,7 @@ BOOSTED_OBJECTIVES: Final = (
 )
 _BOOSTED_LINES: Final = 100
 _FEW_BOOSTED: Final = 2
-# Of one or two lines, 0:  learn: 0.6931  total: 81.2ms, the course does not show the counter.
+# One or two lines do not show that the number counts: 0:  learn: 0.6931  total: 81.2ms
 _BOOSTED_LEARN: Final = Normalization(
     (b"learn: ", b"total: "),
     rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (?=%b[ \t])" % NUMBER_PATTERN,

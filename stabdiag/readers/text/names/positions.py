@@ -231,7 +231,7 @@ class _RecurringRecords:
                 return None
             loss = self._find_loss(unnamed) if may_be_loss or self._is_lost(unnamed) else None
             if loss is not None and not self._fails(loss) and any(map(self._fails, unnamed)):
-                # Which of them is the loss is unknown.
+                # The position of the loss among them is unknown.
                 loss = None
             if loss is None and self._has_cells:
                 return None
