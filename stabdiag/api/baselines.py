@@ -98,7 +98,7 @@ def compared_with_others(comparison: Comparison, noun: str = "your good run") ->
         noun: one of the others in a sentence.
 
     Raises:
-        StabdiagError: if no other run is of the same task, dataset, model or number of classes.
+        StabdiagError: if no other run has the same task, dataset, model and number of classes.
     """
     profiles = _profiles(comparison)
     result = judge(profiles[0], profiles[1:])

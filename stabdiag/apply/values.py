@@ -13,7 +13,7 @@ from stabdiag.model.manifest.keys import KEYS, LOSS_SCALE, Key
 from stabdiag.model.manifest.parsing import number, parse_dtype, plain
 from stabdiag.model.text import word_list
 
-# Values are written with as many digits as the report shows.
+# Values are written with the digits that the report shows.
 _WRITTEN_DIGITS: Final = 4
 
 # The digits of a new learning rate in an action.
@@ -54,7 +54,7 @@ def is_close(value: float | None, other: float | None) -> bool:
 def new_value(action: Mapping[str, Any], path: KeyPath, old: object, key: Key) -> float | int:
     """Return the new value of a number.
 
-    If a learning rate differs from the one in the report, as where a program scales it by the
+    If a learning rate differs from the one in the report, as when a program scales it by the
     number of devices, it changes by the same factor.
 
     Raises:

@@ -115,7 +115,7 @@ def settles_like_a_mean(counts: Ints, losses: Floats) -> bool:
         return False
     spread = np.sqrt(-np.diff(1 / done))
     slope = np.polyfit(np.log(spread[is_moved]), np.log(np.abs(moves[is_moved])), 1)[0]
-    # The mean of a window of steps moves on as much as when the window was full.
+    # The mean of a window of steps keeps moving as it did when the window was full.
     sizes = [np.mean(part) for part in np.array_split(np.abs(moves) / spread, 4)]
     return bool(abs(slope - 1) < _SLOPE_ERROR and sizes[-1] < 2 * np.mean(sizes[:-1]))
 

@@ -227,7 +227,7 @@ def _without_loss(named: NamedColumns) -> NamedColumns:
 def _may_lack_a_loss(columns: Columns, names: Mapping[str, str]) -> bool:
     """Return True if no column whose meaning is unknown may be the loss.
 
-    The log of episodes needs no loss, but a column of it that fails is not ignored.
+    A log of episodes needs no loss, but an unknown column that goes NaN or infinite is not ignored.
     """
     unknown = [
         name

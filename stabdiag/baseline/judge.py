@@ -48,7 +48,7 @@ _MAX_GAP: Final = 2
 _MAX_LOG_RATIO: Final = 50.0
 
 
-# Losses may be infinite or huge; so are their levels then.
+# Losses, and hence their levels, may be infinite or huge.
 _quiet = np.errstate(all="ignore")
 
 

@@ -96,7 +96,7 @@ class StoredRun:
 
 
 class Bar(Enum):
-    """A progress bar: Keras shows the mean loss since the epoch began, others may do so."""
+    """A progress bar: Keras, and maybe others, shows the mean loss since the epoch began."""
 
     KERAS = auto()
     OTHER = auto()

@@ -230,7 +230,7 @@ def _raw(name: str) -> RawStream:
 class _NamedPipe:
     """A pipe that was opened without waiting for a writer.
 
-    Without a writer it reads as if it had ended; with one that is silent it has no bytes yet.
+    Without a writer, a read returns the end of the file; with a silent writer, no bytes yet.
     """
 
     # The seconds to wait for a writer, and the polling interval.

@@ -27,7 +27,7 @@ METADATA: Final = b"stabdiag-scan"
 SEVERITIES: Final = ("error", "warning", "note", "ok", None)
 """The worst first; an unread log has none."""
 
-# Rows held at once: as objects, and as a table.
+# The maximum number of rows in memory, as objects and as a table.
 _OBJECTS: Final = 1000
 _ROWS_PER_TABLE: Final = 10_000
 

@@ -144,7 +144,7 @@ def with_unread_siblings(log: LoadedLog) -> LoadedLog:
 def _views(log: Log, others: Iterable[Log]) -> tuple[Sibling, ...]:
     """Return the largest other logs of the run in another format, or in texts of another name.
 
-    They may be of another run after all: one that failed.
+    They may belong to another run after all: one that failed.
     """
     views = [
         other
@@ -190,8 +190,8 @@ def _unread_paths(hidden: Sequence[str]) -> LeftOut:
 def _siblings(container: Container, log: Log, others: Iterable[Log]) -> Iterator[Sibling]:
     """Yield the logs of other runs, ranks and attempts: logs of the same format with losses.
 
-    Copies of the log in checkpoints are excluded, and so are text logs with other names: they
-    describe the same run.
+    Copies of the log in checkpoints and text logs with other names are excluded: they describe the
+    same run.
     """
     is_text = reader(log.format).text
     for other in others:

@@ -103,7 +103,7 @@ class _FolderWalk:
     skipped: SkippedEntries
 
     def jobs(self, folder: str, run: str, depth: int = 0) -> Generator[Job, None, list[File]]:
-        """Yield the runs in the subfolders; return the files that may be of the folder's run."""
+        """Yield the runs in the subfolders; return files that may belong to its own run."""
         try:
             files, folders = self.lister(folder, self.skipped)
         except LogError:

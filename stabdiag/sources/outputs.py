@@ -37,7 +37,7 @@ _WITH_POINT: Final = lazy_pattern(rb"(?<![\d.])\d{1,12}\.\d")
 # A longer line is cut.
 _OUTPUT_LINE_SIZE: Final = 2000
 
-# An output that was written this long before the log, in seconds, is of an earlier job.
+# An output that was written this long before the log, in seconds, belongs to an earlier job.
 _STALE_SECONDS: Final = 600.0
 
 _WORD_END: Final = lazy_pattern(r"[-_. ]+")
@@ -97,7 +97,7 @@ class _OutputName:
         return _GENERIC_WORDS.issuperset(self.base)
 
     def is_numbered_like(self, output: _OutputName) -> bool:
-        """Return True if the numbers of an output allow that it is of the job of this log."""
+        """Return True if an output may belong to the job of this log, judged by its numbers."""
         if self.numbers or not (self.is_table or output.is_error):
             return self.numbers == output.numbers
         return not output.numbers or output.is_error or output.is_console

@@ -39,7 +39,7 @@ class Cost:
     ``every``, ``probe_every`` and ``row_every`` are in steps. They are never below what the user
     asked for, and come down to it again where steps get longer.
 
-    The recorder times its own calls. Where it is idle between rows, a row costs at least as much as
+    The recorder times its own calls. If it is idle between rows, a row costs at least as much as
     the steps around it are longer than idle ones: its hooks, and what it pushes out of the caches,
     count as well.
     """

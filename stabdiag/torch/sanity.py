@@ -37,7 +37,7 @@ _SEEDS = (0, 1, 2)
 # The first loss of a classifier is within these factors of log K.
 _AT_CHANCE = (0.8, 1.25)
 
-# Losses and outputs that ought to be the same differ by rounding.
+# Losses and outputs that should be equal differ by rounding.
 _LOSS_TOLERANCE = 1e-4
 
 # A batch is memorized if its loss falls to this fraction in this many steps, at one of the rates.

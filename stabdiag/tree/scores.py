@@ -121,7 +121,7 @@ def scores(run: Run) -> tuple[Score, ...]:
     for series in history.group("score").values():
         direction = score_direction(series.column)
         if direction is not None:
-            # Next to val_mse, mse is of the training data.
+            # Next to val_mse, mse belongs to the training data.
             is_trained = is_training_score(series.column) or normal(series.column) in evaluated
             is_heldout = is_evaluation(series.column) or not is_trained
             candidates.append((series.finite(), direction, is_heldout))

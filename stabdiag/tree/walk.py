@@ -124,7 +124,7 @@ def _without_keep_going(findings: list[Finding]) -> tuple[Finding, ...]:
 
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
-    """Walk one section. §2 is walked for each spike, and the trail is of the worst one."""
+    """Walk one section. §2 is walked for each spike; the trail shows the worst one."""
     first = SECTIONS[section]
     if section != "§2" or not case.spikes:
         return _walk_edges(case, first)

@@ -74,7 +74,7 @@ def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
     words = [word for (word,) in own_words]
     if len(set(words)) < len(words) or any(map(_is_reading, words)) or "joint" in words:
         return ()
-    # Next to the loss of the training, the others are of other sets of examples.
+    # Next to the loss of the training, the others belong to other sets of examples.
     if not _TRAINING_SPLITS.isdisjoint(words):
         return ()
     bare = [word.rstrip("0123456789") for word in words]

@@ -1,4 +1,4 @@
-"""CSV: a header of names, and lines of as many cells; and the runs of DVCLive, made of such."""
+"""CSV: a header, and lines with the same number of cells; also the CSV files of DVCLive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of two forms in turn: lines between the records whose steps continue those above them.
+"""Logs of two alternating forms: lines between the records whose steps continue the steps above.
 
 The lines of the second form are read like a log of their own, and put between the records by their
 steps.

@@ -23,7 +23,7 @@ from stabdiag.readers.columns import BadLine
 _RECORD: Final = lazy_pattern(r"\s*[\[(]?\{\s*[\"'\w]")
 
 # A name of a loss before a value of any spelling, or Marian's cost: loss: 2.3, loss 2.3, loss(2.3),
-# loss_step=2.3, trainLoss: 2.3, ["loss", 2.3]. What is measured on held-out data is not it.
+# loss_step=2.3, trainLoss: 2.3, ["loss", 2.3]. Evaluation losses do not count.
 _LOSS_BEFORE_VALUE: Final = lazy_pattern(
     r"(?:(?<![a-z])(?:train|total|avg|mean|batch|lm|ce)?loss"
     r"(?:es|_(?:step|epoch|avg|mean|ema|total|train|value|\d{1,3}))?|(?<= : )cost)[\"']?"
@@ -84,7 +84,7 @@ _LOST_IN_RECORD: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
-# A value that is found to be lost, and what a program did to it.
+# A value that is reported as lost, and the reaction of the program.
 _FOUND_VALUE: Final = lazy_pattern(
     rb"\b(?:nans?|infs?)\b[^\n=:]{0,30}\b(?:found|detected|encountered)\b(?! ?[:=] ?(?:0|no))"
     rb"|\b(?:found|detected|encountered) (?:\w{1,10} ){0,3}(?:nans?|infs?)\b",
@@ -113,7 +113,7 @@ _MAX_CHECKED_CHARS: Final = 4000
 
 
 def may_hold_loss(line: str) -> bool:
-    """Return True if a line that is not a record looks as if it held a training loss."""
+    """Return True if a line that is not a record seems to contain a training loss."""
     line = line[:_MAX_CHECKED_CHARS]
     if _RECORD.match(line):
         return True

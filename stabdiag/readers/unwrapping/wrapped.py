@@ -29,8 +29,8 @@ _LINE_KEYS: Final = (
     "data",
 )
 
-# How far is looked, the fewest different lines (of as many), and the share of records that have to
-# have the key.
+# The bytes to examine, the fewest lines, which all have to differ, and the fraction of records that
+# must have the key.
 _SAMPLE_SIZES: Final = (1 << 12, 1 << 20)
 _FEWEST: Final = 3
 _MIN_WRAPPED_FRACTION: Final = 0.9

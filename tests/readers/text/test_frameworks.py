@@ -426,7 +426,7 @@ def test_tables_of_spacy_are_read(put):
         "  2     600        190.84    915.25   30.00    0.30\n"
     )
     loss = stabdiag.read(put(text)).series["loss"]
-    # The first row is of one batch, the others are sums, and a tok2vec has no loss of its own.
+    # The first row describes one batch, the others are sums, and a tok2vec has no own loss.
     assert loss.column == "LOSS NER"
     assert loss.steps.tolist() == [200, 400, 600]
     assert loss.values.tolist() == [2320.93, 1215.25, 915.25]

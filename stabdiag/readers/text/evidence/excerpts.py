@@ -222,7 +222,7 @@ def find_few_scores(data: bytes, sample: Sample) -> TextEvidence | None:
 def _summary_of_sets(data: bytes, sample: Sample) -> TextEvidence | None:
     """Return the evidence in a summary of one loss of the training and one of an evaluation.
 
-    Each is on a line of its own, and so is each other value.
+    Each value is on a separate line.
     """
     names = [names[0] for names in sample.shapes if len(names) == 1]
     evaluations = [name for name in names if is_evaluation(name)]

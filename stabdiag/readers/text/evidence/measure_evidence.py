@@ -214,7 +214,7 @@ def _is_shared(sample: Sample, name: str, counts: Counts) -> bool:
 def _rises_in_runs(counts: Counts) -> bool:
     """Return True if a counter rises, at least in each epoch, or begins again with a new run.
 
-    A resume goes back to an earlier count. A sentence above the log may name a score of it.
+    A resume goes back to an earlier count. A sentence above the log may name one of its scores.
     """
     falls = [n for n, (a, b) in enumerate(pairwise(counts)) if a[0] >= b[0] and a[1] > b[1]]
     are_rare = len(falls) <= (1 - _MOSTLY_RISING) * len(counts)

@@ -85,7 +85,7 @@ _DETECTOR_PARTS: Final = tuple(
 _NAMED: Final = rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)"
 _SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)"
 
-# Criteria that a network is trained by, and what is left of a word for a loss.
+# Training criteria, and abbreviations of a word for a loss.
 _CRITERIA: Final = (
     rb"[Ff]ocal|[Tt]riplet|[Cc]ontrastive|[Hh]inge|[Cc]hamfer|[Rr]esidual|ctc|CTC"
     rb"|[Ll]os|[Ll]ss|[Ee]rr"
@@ -111,7 +111,7 @@ _LOSS_SYMBOLS: Final = rb"(?<![\w./-])L_([A-Za-z]\w{0,30})(?= ?[:=] ?%b)" % NUMB
 
 _TOTAL_VALUES: Final = lazy_pattern(_TOTAL_NAMES.pattern + rb"[ :=]{1,3}(%b)" % NUMBER_PATTERN)
 
-# Totals are the losses of batches if there are as many for each score.
+# Totals are the losses of batches if each score has the same number of them.
 _TOTALS_PER_SCORE: Final = 4
 
 # The text behind a number of a list.

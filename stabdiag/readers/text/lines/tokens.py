@@ -391,7 +391,7 @@ def evaluation_of_loss(line: bytes) -> str:
 def _only_evaluation(fields: Sequence[Field]) -> str:
     """Return the prefix of a line that begins with its only evaluation: val loss: 2.4, acc: 0.6.
 
-    The scores after the only loss are of the same split.
+    The scores after the only loss belong to the same split.
     """
     first = min(fields, key=lambda item: item.at[0])
     evaluated = [item for item in fields if is_evaluation(item.name)]

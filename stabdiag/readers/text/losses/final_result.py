@@ -27,8 +27,8 @@ _RESULT_BYTES_ABOVE: Final = 1 << 12
 def mark_final_result(parts: Sequence[TextPart], usual: TextPart, data: bytes) -> list[TextPart]:
     """Return the parts of a text, with the single line below all usual records as an evaluation.
 
-    So are the scores on single lines below it. Lines below another heading stay as they are. A
-    result that is not finite is the last value of the loss, or of the loss of the evaluations.
+    Scores on single lines below it are marked, too. Lines below another heading are not changed. A
+    non-finite result is the last value of the loss, or of the evaluation loss.
     """
     if len(usual.starts) < _MIN_USUAL_RECORDS:
         return [*parts]

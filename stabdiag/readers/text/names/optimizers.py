@@ -96,7 +96,7 @@ def name_function(data: bytes) -> bytes:
 
 
 def heading_of_probability(data: bytes) -> bool | None:
-    """Return True if a heading is of a probability, which rises, as Stan prints it.
+    """Return True if a heading names a probability, which rises, as Stan prints it.
 
     Return None if only the values can tell, and False for any other text.
     """

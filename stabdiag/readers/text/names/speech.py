@@ -69,7 +69,7 @@ SPEECH: Final = (
         rb"Validation loss (\d{1,12}): {1,8}(?=%b[ \t\r]{0,8}\n)" % NUMBER_PATTERN,
         rb"iteration \1 validation loss: ",
     ),
-    # VITS and what was made of it: INFO:name:[4200, 9.99e-05], a step and its rate
+    # VITS and its successors: INFO:name:[4200, 9.99e-05], a step and its rate
     Normalization(
         (b"Epoch: ", b"INFO"),
         rb"\[(?<=[\n: ]\[)(\d{1,9}), (\d(?:\.\d{1,20})?e-\d{1,3}|0\.0\d{1,20})\](?=\n|$)",
