@@ -180,7 +180,7 @@ def _read_step_column(
             good = good.copy()
             good[evaluated] = True
             counted = plural(len(evaluated), "evaluation has", "evaluations have")
-            events.append(_note(f"{counted} no step in {name!r} and get that of the record above"))
+            events.append(_note(f"{counted} no step in {name!r}; the step above is used"))
     missing = columns.rows - int(good.sum())
     if missing:
         have, are = plural(missing, "record has", "records have"), "are" if missing > 1 else "is"

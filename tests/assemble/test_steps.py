@@ -244,7 +244,7 @@ def test_an_evaluation_without_a_step_counts_at_the_record_above(build, evaluati
     training = [{"step": n, "epoch": 1, "loss": 3.0 - n / 100} for n in (10, 20, 30)]
     history = build([*training[:2], evaluation, training[2], evaluation])
     (note,) = notes(history)
-    assert note == "2 evaluations have no step in 'step' and get that of the record above"
+    assert note == "2 evaluations have no step in 'step'; the step above is used"
     name = next(key for key in evaluation if key not in ("epoch", "mode", "seconds"))
     series = next(series for series in history.series.values() if series.column == name)
     assert series.steps.tolist() == [20, 30]
