@@ -62,7 +62,7 @@ def refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
 def _names_of_rows(columns: Columns) -> str | None:
     """Return the first column of a table if it has another word in each record, or None.
 
-    Names that differ only in a number, such as those of checkpoints, count.
+    Names that differ only in a number, as checkpoints do, count as one.
     """
     begin = takewhile(columns.is_parsed, columns.names)
     first = next((name for name in begin if columns.load(name).present.any()), None)

@@ -32,7 +32,7 @@ def corrected_average(x: Floats) -> Floats | None:
         Shape (n,), x[t] / (1 - b ** (t + 1)) for the decay b, as Adam corrects its moments (Kingma
         & Ba 2015, arXiv:1412.6980, section 3). None if the series is not of this kind.
 
-    The decay gives the first value, 1 - b of the level, and also the number of points in which the
+    The decay gives the first value, 1 - b of the level, and also the number of points until the
     average reaches its level. A loss that rises for another reason does not satisfy both.
     """
     decay = _zero_start_decay(x)

@@ -279,7 +279,7 @@ def has_known_names(detected: Reader, stream: Stream) -> bool:
 def _is_table_in_text(stream: Stream) -> bool:
     """Return True if a table has no loss, but other lines of its text have one.
 
-    A table of names and values in Markdown may be above that of the epochs.
+    A Markdown table of names and values may be above the table of the epochs.
     """
     from stabdiag.readers.csv.dialect import detect_dialect, has_loss
     from stabdiag.readers.text.lines.grammar import is_a_loss
@@ -372,7 +372,7 @@ def _unknown(stream: Stream) -> Reader | None:
 def _has_record(candidate: Reader, stream: Stream, head: bytes) -> bool:
     """Return True if a reader finds a record in a whole log: its name does not make it a format.
 
-    A document is no record, also with other lines around it.
+    A document is not a record, even with other lines around it.
     """
     try:
         rows = candidate.read(Stream(stream.name, BytesIO(head))).rows

@@ -32,10 +32,10 @@ def with_evaluations(
     entries: Sequence[Entry],
     request: ReadRequest,
 ) -> tuple[Columns, str | None]:
-    """Return the columns of a log with those of its evaluations, and the key of their file.
+    """Return the columns of a log with the columns of its evaluations, and the key of their file.
 
-    Return the columns themselves and None if the log has evaluations, or no single file next to it
-    has those that belong to it.
+    Return the columns themselves and None if the log has evaluations, or if not exactly one file
+    next to it has evaluations of the log.
     """
     candidates = [entry for entry in entries if _belongs_to(log, entry)]
     if len(candidates) > 1:

@@ -65,8 +65,8 @@ _REPORT: Final = lazy_pattern(
     rb" {1,12}(?P<recall>\d\.\d{1,4}) {1,12}(?P<f1>\d\.\d{1,4}) {1,12}\d{1,12}[ \t]{0,8}$"
 )
 
-# A row of a frame, as Rich and Lightning print it: │ test_f1 │ 0.87 │. Of several numbers, one for
-# each set, the first counts.
+# A row of a frame, as Rich and Lightning print it: │ test_f1 │ 0.87 │. If it has a number for each
+# set, the first one counts.
 _FRAME_BAR: Final = rb"[ \t]{0,80}(?:\||\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]{0,80}"
 _FRAMED_PAIR: Final = lazy_pattern(
     rb"(?m)^%b([A-Za-z][\w@./() -]{0,60}?)%b(%b)%b[^A-Za-z\n]{0,400}$"
@@ -156,7 +156,7 @@ def _result_name(name: str) -> str:
 
 
 def _with_sets(fields: Sequence[tuple[bytes, Sequence[Field]]]) -> list[tuple[bytes, Field]]:
-    """Return the values with the names of their sets, if those of two sets have the same names.
+    """Return the values with the names of their sets, if two sets use the same names.
 
     Evaluating validation set is above MRR: 0.51, and Evaluating test set above MRR: 0.49.
     """

@@ -1,4 +1,4 @@
-"""Tables in which another program wrote the same label before each row."""
+"""Tables with the same label before each row, written by another program."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def read(stream: Stream) -> Columns:
     result = evidence(head) or unknown_evidence(head, stream.name)
     if result is not None and result.is_without_loss:
         result = evidence_of_totals(head, result)
-    # The only line with a loss may be the row of its values, below or above that of the steps.
+    # The only line with a loss may be the row of its values, below or above the row of the steps.
     if result is None or result.lines == 1:
         lists = _find_lists(stream.peek(_EVIDENCE_BYTES), stream.name)
         if lists and (result is None or _may_be_lists(result, lists)):

@@ -105,8 +105,7 @@ def _has_summaries(data: bytes) -> bool:
 _LOSS_ENTRY = (
     rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss(?:/[^'\n]{1,40})?': '?[-+.\w]{1,40}'?[,}]"
 )
-# Other programs print the losses of their evaluations in such lines, and those of the training in
-# words.
+# Other programs print evaluation losses on lines of this form, and training losses in words.
 _IDENTIFYING_LOSS = _LOSS_ENTRY.replace(rb"|[^'", rb"|(?!(?:val|valid|test)/)[^'", 1)
 # train: {'epoch': 0, 'loss': 2.05} is one of several lines in other programs, one per split.
 _WITHOUT_SPLIT = rb"(?<!train: \{)(?<!val: \{)(?<!test: \{)"

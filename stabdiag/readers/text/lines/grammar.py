@@ -138,7 +138,7 @@ class Kind(ABC):
 
     @property
     def texts(self) -> tuple[bytes, ...]:
-        """The texts of which each line of this kind contains one; none if they are unknown."""
+        """Each line of this kind contains one of these texts; empty if they are unknown."""
         return ()
 
     def search(self, data: bytes) -> bool:
@@ -178,7 +178,7 @@ class Line(Kind):
 
     @property
     def texts(self) -> tuple[bytes, ...]:
-        """The texts of which each line of this kind contains one; none if they are unknown."""
+        """Each line of this kind contains one of these texts; empty if they are unknown."""
         return fixed_starts(self.pattern)
 
     def search(self, data: bytes) -> bool:

@@ -79,7 +79,7 @@ def _as_evaluation(part: TextPart) -> TextPart:
 
 
 def _as_last_value(part: TextPart, usual: TextPart) -> TextPart:
-    """Name losses that are not finite after those of the usual records: Final loss: nan."""
+    """Give non-finite losses the names of the losses in usual records: Final loss: nan."""
     names = {is_evaluation(name): name for name in reversed(usual.names) if is_a_loss(name)}
     renamed = (
         names.get(is_evaluation(name), name) if is_a_loss(name) and _is_lost(part, name) else name
