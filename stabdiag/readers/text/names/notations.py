@@ -51,8 +51,8 @@ def _losses_of_splits(head: bytes) -> Iterator[Normalization]:
 
 
 # Ep 12 next to a reward counts episodes, not epochs.
-_EP: Final = rb"(?m)(?<![\w./-])[Ee][Pp]\.?(?=[ :#=]{1,3}\d{1,9}[^\n]{0,300}%b)"
-_REWARD: Final = rb"(?:[Rr]eward|[Rr]eturn|[Ss]core|_[rR])[\w]{0,12}[ :=]{1,3}-?\d"
+_EP: Final = rb"(?<![\w./-])[Ee][Pp]\.?(?=[ :#=]{1,3}\d{1,9}%b)"
+_REWARD: Final = rb"[^\n]{0,300}(?:[Rr]eward|[Rr]eturn|[Ss]core|_[rR])[\w]{0,12}[ :=]{1,3}-?\d"
 
 
 def _episodes(head: bytes) -> Iterator[Normalization]:
@@ -62,7 +62,8 @@ def _episodes(head: bytes) -> Iterator[Normalization]:
         and (b"Ep" in head or b"ep" in head)
         and _is_frequent(_EP % _REWARD, head)
     ):
-        yield Normalization((), _EP % _REWARD, b"episode")
+        # A reward may also be missing, or not finite.
+        yield Normalization((), _EP % b"", b"episode")
 
 
 # Decimal commas, as programs print them in most of Europe: loss: 0,482 and 2,31, not a time,
