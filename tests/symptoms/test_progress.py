@@ -153,6 +153,16 @@ def test_a_score_that_collapses_is_an_error(column, values, is_reported):
     assert slugs.get("score-collapsed") == ("error" if is_reported else None)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_win_rates_of_a_few_games_are_noise(seed):
+    noise = np.random.default_rng(seed).normal(0.05, 0.12, 300)
+    log = {"iteration": np.arange(300), "win rate": np.clip(noise, 0, 1)}
+    assert stabdiag.diagnose(log).diagnosis.slug in ("no-progress", "insufficient-data")
+    log["win rate"][:150] += 0.8
+    finding = stabdiag.diagnose(log).diagnosis
+    assert (finding.slug, finding.step) == ("score-collapsed", 150)
+
+
 @pytest.mark.parametrize(
     ("name", "direction"),
     [

@@ -38,8 +38,8 @@ _LOST_GAIN: Final = HALF
 # that was never good cannot collapse.
 _LEAST_LOSS: Final = FIFTH
 
-# More training accuracies than this belong to single batches; three parts are a twentieth of them.
-_MAX_SINGLE_ACCURACIES: Final = MIN_CONSECUTIVE * TWENTIETHS
+# More scores than this belong to single batches or games; three parts are a twentieth of them.
+_MAX_SINGLE_SCORES: Final = MIN_CONSECUTIVE * TWENTIETHS
 
 # Three values for the best level and three for the last one.
 _MIN_SCORES: Final = MIN_VALUES
@@ -104,11 +104,11 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     good, steps = score.goodness, score.series.steps
     if len(good) < _MIN_SCORES:
         return None
-    medians = f"medians of {MIN_CONSECUTIVE}"
-    if score.series.role == "accuracy" and len(good) > _MAX_SINGLE_ACCURACIES:
-        # The accuracy of a single batch is mostly noise.
-        parts = measure_course(good, _MAX_SINGLE_ACCURACIES)
-        good, steps = parts.levels, steps[parts.ends]
+    medians, onsets = f"medians of {MIN_CONSECUTIVE}", steps
+    if len(good) > _MAX_SINGLE_SCORES:
+        # The score of a single batch or of a few games is mostly noise.
+        parts = measure_course(good, _MAX_SINGLE_SCORES)
+        good, onsets, steps = parts.levels, steps[parts.starts], steps[parts.ends]
         medians = f"medians over {MIN_CONSECUTIVE * parts.size} values"
     # The best value may be luck, so the best level of three in a row is used.
     level = moving_medians(good)
@@ -124,7 +124,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     best_value, last_value = best * score.direction, last * score.direction
     below = np.flatnonzero(good < (best + last) / 2)
     step = int(steps[at + MIN_CONSECUTIVE - 1])
-    onset = int(steps[below[below > at][0]]) if (below > at).any() else step
+    onset = int(onsets[below[below > at][0]]) if (below > at).any() else step
     return Evidence(
         because=f"{score.name!r} was {num(best_value)} at {case.unit} {step} and is "
         f"{num(last_value)} at the end ({case.unit} {int(steps[-1])}, "
