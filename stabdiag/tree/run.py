@@ -49,18 +49,20 @@ class Run:
         """The kind of loss if it may rise while the run learns, else None."""
         if self.history.loss_kind is not None:
             return self.history.loss_kind
-        if self._has_short_reward():
+        if self._has_vague_reward():
             return LossKind.VALUE if is_value_loss(self.loss.column) else LossKind.POLICY
         return LossKind.RUNNING_SUM if self._is_running_sum() else None
 
-    def _has_short_reward(self) -> bool:
-        """Return True if a policy is trained and has too few rewards to judge it by."""
+    def _has_vague_reward(self) -> bool:
+        """Return True if a policy has too few rewards to judge it by, or one that never changes."""
         others = self.history.group("other_loss").values()
         is_policy = any(
             map(self.history.has, ("policy_kl", "policy_entropy", "clip_fraction"))
         ) or any("kl" in name_words(series.column) for series in others)
-        rewards = len(self.history.finite("reward"))
-        return is_policy and 0 < rewards < self.limits.divergence.min_points
+        rewards = self.history.finite("reward").values
+        if not is_policy or not len(rewards):
+            return False
+        return len(rewards) < self.limits.divergence.min_points or not np.ptp(rewards)
 
     def _is_running_sum(self) -> bool:
         """Return True if the loss accumulates: from 0, or while evaluations improve.

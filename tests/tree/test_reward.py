@@ -128,3 +128,10 @@ def test_a_few_rewards_next_to_a_divergence_are_of_a_policy(divergence):
     at = np.arange(1, 16)
     log = {"step": at, "loss": 9.3e-5 * at, divergence: 1e-3 * at, "reward": 0.3 + 0.1 * (at % 3)}
     assert stabdiag.diagnose(log).diagnosis.slug == "insufficient-data"
+
+
+def test_a_policy_without_any_reward_is_not_judged_by_its_loss():
+    at = np.arange(1, 301)
+    log = {"step": at, "loss": 1e-5 * at, "kl": 1e-3 * at, "reward": np.zeros(300)}
+    finding = stabdiag.diagnose(log).diagnosis
+    assert (finding.slug, finding.severity) == ("reward-not-rising", "warning")
