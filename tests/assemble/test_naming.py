@@ -292,3 +292,11 @@ def test_the_best_fitness_shows_the_direction_of_the_mean(mean, best, lead, role
     series = stabdiag.diagnose(log).history.series
     assert series[role].column == mean
     assert {"reward", "loss"} & {*series} == {role}
+
+
+@pytest.mark.parametrize("reward", ["reward", "score"])
+def test_the_memory_of_a_policy_is_no_memory_of_the_machine(reward):
+    log = {"episode": range(60), reward: [n % 9 for n in range(60)], "memory": range(0, 6000, 100)}
+    assert "memory" not in stabdiag.diagnose(log).history.series
+    log["gpu_memory"] = log.pop("memory")
+    assert "memory" in stabdiag.diagnose(log).history.series

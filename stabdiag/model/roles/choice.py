@@ -199,6 +199,9 @@ class _Choice:
         columns = [name for name in candidates if name not in self.taken]
         if role.name == "loss" and any(normal(name) == _ESTIMATE for name in columns):
             columns = _without_estimates(columns, self.names)
+        if role.name == "memory" and any(is_a_reward(n, of_episodes=True) for n in self.names):
+            # A policy is trained on the episodes in its memory.
+            columns = [name for name in columns if normal(name) != "memory"]
         return columns if columns or role.name in _LOSS_ROLES else self._by_last_word(role)
 
     def _by_last_word(self, role: Role) -> list[str]:
