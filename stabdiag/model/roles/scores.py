@@ -70,7 +70,8 @@ _QUALIFIERS: Final = frozenset(
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
         "step all overall total at clean other unnormalized batch raw ortho normalized ctc "
         "binary multiclass multilabel coco lvis voc pascal global foreground pseudo ema set "
-        "cosine dot euclidean manhattan history hist list curve pos neg positive negative"
+        "cosine dot euclidean manhattan history hist list curve pos neg positive negative "
+        "recent rolling moving running"
     )
 )
 _MINIMAL_QUALIFIERS: Final = _QUALIFIERS - {"score", "mean", "at", "binary"}
@@ -123,6 +124,9 @@ _ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
 ) - {"macro", "weighted", "all", "normalized", "unnormalized"}
 _TRAINING_WORDS: Final = frozenset({"train", "training", "trn"})
 
+# Win rate (agent1), of one of several players.
+_PLAYER: Final = lazy_pattern(r"(?i)((?:win|success)[ _-]?rate) ?\([\w -]{1,24}\)$")
+
 # No score has a longer name.
 _MAX_SCORE_NAME: Final = 80
 
@@ -131,6 +135,7 @@ _MAX_SCORE_NAME: Final = 80
 def score_direction(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
     own = _NUMBERED_SET.sub(r"\1 ", _DATA_LOADER.sub("", without_run(name)))
+    own = _PLAYER.sub(r"\1", own)
     words = _words_of_score(_singular_words(own))
     if len(own) > _MAX_SCORE_NAME or is_setting(own) or "loss" in words or "best" in words:
         return None

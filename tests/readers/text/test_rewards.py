@@ -110,3 +110,31 @@ def test_scores_of_episodes_below_their_lines(series):
     read = series("Episode {n}/30\n  Average Score (last 50): {r}\n  Epsilon: 0.50\n-----")
     assert read["reward"].values.tolist() == [3 * n - 40.5 for n in range(30)]
     assert read["reward"].steps.tolist() == list(range(30))
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        ("Episode {n}/30, Recent win rate (agent1): {r}", "score/Recent win rate (agent1)"),
+        ("Episode {n}:    Win rate {r}%, ε = 0.61", "score/Win rate"),
+        (
+            "Timestep {n}\nmean reward (100 episodes) {r}\nbest mean reward 55.5\nepisodes 90",
+            "reward",
+        ),
+        ("Gen  {n}: best_fitness = {r}", "reward"),
+        ("Gen{n}: best_fitness = {r}", "reward"),
+    ],
+)
+def test_names_with_a_count_or_a_player(series, line, role):
+    read = series(line)
+    assert read[role].values.tolist() == [3 * n - 40.5 for n in range(30)]
+    assert read[role].steps.tolist() == list(range(30))
+
+
+def test_episodes_with_a_reward_that_is_not_finite_count_on(tmp_path):
+    log = tmp_path / "run.log"
+    rewards = [*(f"{n}.5" for n in range(20)), *["nan"] * 10]
+    log.write_text("".join(f"ep={n} return={reward} len=9\n" for n, reward in enumerate(rewards)))
+    reward = stabdiag.read(log).series["reward"]
+    assert reward.steps.tolist() == list(range(30))
+    assert len(reward.finite()) == 20

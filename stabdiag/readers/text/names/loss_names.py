@@ -113,19 +113,25 @@ UNSPACED_PAIRS: Final = tuple(
     for marker in (b"0loss", b"1loss", b"0Loss", b"1Loss")
 )
 
-# The generation of an evolution: Gen 3: best=0.5
+# The generation of an evolution: Gen  3: best=0.5, Gen10: best=0.7
 GENERATIONS: Final = tuple(
     Normalization(
         (b"%b%b1" % (word, sign),),
-        rb"(?<![\w./-])%b(?=%b\d{1,7}(?![\w.%%]))" % (word, sign),
-        b"generation",
+        rb"(?<![\w./-])%b(?=[ :=#]{1,3}\d{1,7}(?![\w.%%])|(\d{1,7}: ))" % word,
+        lambda match: b"generation " if match[1] else b"generation",
     )
     for word in (b"Gen", b"gen", b"GEN")
-    for sign in (b" ", b": ", b"=", b" #")
+    for sign in (b" ", b"  ", b": ", b"=", b" #", b"")
 )
 
 # Other forms of a name and a value.
 OTHER_PAIRS: Final = (
+    # mean reward (100 episodes) 7.43, as a homework prints it
+    Normalization(
+        (b"eward (",),
+        rb"(?m)\b([Rr]ewards?|[Rr]eturns?) \([\w -]{1,24}\) (?=%b[ \t]{0,4}$)" % NUMBER_PATTERN,
+        rb"\1: ",
+    ),
     # Episode 3 finished after 12 timesteps and got 1.5 reward
     Normalization(
         (b"pisode", b" reward"),
