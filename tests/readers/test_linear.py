@@ -239,10 +239,15 @@ def log_with(keys):
     return "".join(json.dumps({"step": n, "loss": 2.0 + n / 99, **keys}) + "\n" for n in range(20))
 
 
+def repeated(start, addition):
+    return lambda n: start + addition * (n // len(addition))
+
+
 # Texts that grow with a number, made to be slow.
 HOSTILE = {
     "rules of a table": lambda n: f"step,loss\n|{'-' * n}x\n" + "1,2.5\n" * 5,
     "a key of numbers": lambda n: log_with({"1_" * (n // 2): 1}),
+    "columns of pandas": repeated("", "1  2.5\nName: loss, dtype: float64\n"),
     "dotted keys": lambda n: json.dumps({"a." * (n // 2): 1}) + "\n" + log_with({}),
 }
 
@@ -274,10 +279,6 @@ ODD = {
     "blanks after a key": ('{"log_history"', " "),
     "an index": ('{"a": {', '"1": 2,'),
 }
-
-
-def repeated(start, addition):
-    return lambda n: start + addition * (n // len(addition))
 
 
 def configured(_path, length):

@@ -162,23 +162,25 @@ def _with_named_columns(lines: list[bytes]) -> list[bytes]:
     if not any(_DTYPE in line for line in lines):
         return lines
     result: list[bytes] = []
+    end = 0  # of the column above
     for line in lines:
         name = _NAME_BELOW.fullmatch(line)
         begin = len(result)
-        while begin and _is_entry(result[begin - 1]):
+        while name is not None and begin > end and _is_entry(result[begin - 1]):
             begin -= 1
         rows = [entry.split() for entry in result[begin:]]
         if name is None or not rows:
             result.append(line)
             continue
         if all(_ROW_NUMBER.fullmatch(row[0]) for row in rows):
-            above = result[begin - 1].split() if begin else []
+            above = result[begin - 1].split() if begin > end else []
             is_named = len(above) == 1 and _FRAME_NAME.fullmatch(above[0]) is not None
             index = above[0] if is_named else b""
             begin -= is_named
             result[begin:] = _aligned([[index, name[1].strip().replace(b" ", b"_")], *rows])
         else:
             result[begin:] = [b"%b: %b" % (*row,) for row in rows]
+        end = len(result)
     return result
 
 
