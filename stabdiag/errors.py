@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 class StabdiagError(Exception):
     """Base of all errors that stabdiag raises on purpose."""
 
+    def __init__(self, message: str = "") -> None:
+        """Keep the message on one line: the name of a file may have line ends."""
+        super().__init__("\\n".join(message.splitlines()))
+
 
 class LogError(StabdiagError):
     """The log cannot be read."""

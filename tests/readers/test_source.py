@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord, StabdiagError
 from stabdiag.readers.source import open_stream
 from stabdiag.readers.unwrapping import compressed
@@ -266,3 +267,13 @@ def test_a_named_pipe_waits_for_its_writer_and_not_for_ever(tmp_path, monkeypatc
         writer.start()
         assert stream.read_all() == b"first second"
         writer.join()
+
+
+@pytest.mark.parametrize("text", ["", "no record\n", '{"a": 1}\n', "1,2\n3,4\n"])
+def test_the_name_of_a_file_keeps_a_refusal_on_one_line(tmp_path, text):
+    path = tmp_path / "a\nb.log"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(LogError) as refusal:
+        stabdiag.diagnose(path)
+    assert len(str(refusal.value).splitlines()) == 1
+    assert "a\\nb.log" in str(refusal.value)
