@@ -29,6 +29,7 @@ from stabdiag.readers.text.lines.clean import Text, find_positions, first_text, 
 from stabdiag.readers.text.lines.cut_end import without_cut_number
 from stabdiag.readers.text.lines.grammar import Grammar, Kind, StatusLine, TextPart, may_match
 from stabdiag.readers.text.lines.line_forms import line_forms, may_contain
+from stabdiag.readers.text.loss_places import LossPlaces
 from stabdiag.readers.text.losses.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.messages.failures import Failures, may_report
 from stabdiag.readers.text.messages.reports import (
@@ -84,6 +85,7 @@ class TextLog:
         self._lost = 0
         self._evaluations = EvaluationBlocks()
         self._unread = UnreadLines()
+        self._places = LossPlaces()
         self._alternating = AlternatingLines(grammar.step)
         self._continuing = ContinuingLines(grammar.step)
         # The forms of the lines just above, since the last line with a record or a message.
@@ -98,7 +100,7 @@ class TextLog:
             self._offset += len(block)
             self._line += count_line_ends(block)
             return Text(b"", first_line=self._line), [], []
-        text = self._clean(block)
+        text, written = self._clean(block)
         parts_by_kind = self._grammar.find(text.data)
         self._look_above_records(text.data, parts_by_kind)
         self._count_unknown_values(text.data, parts_by_kind)
@@ -134,19 +136,27 @@ class TextLog:
             self._line,
             reports=reports,
         )
+        self._places.look(
+            text.data,
+            written,
+            [part for kind, part in parts_by_kind if kind is not self._failures],
+            reports=reports,
+            first_line=self._line,
+        )
         is_used = bool(parts_by_kind or reports or spans or may_count)
         self._idle_forms = frozenset() if is_used else self._with_idle_forms(block)
         self._offset += len(text.data)
         self._line += count_line_ends(block)
         return text, [part for _, part in parts_by_kind], spans
 
-    def _clean(self, block: bytes) -> Text:
-        """Return the text of a block in usual notations and names."""
+    def _clean(self, block: bytes) -> tuple[Text, bytes]:
+        """Return the text of a block in usual notations and names, and in the names of the log."""
         text = first_text(block) if self._line == 1 else Text(block, first_line=self._line)
+        written = text.data
         text.data = normalize(text.data, self._grammar.normalizations)
         if self._grammar.has_evaluation_blocks:
             text.data = self._evaluations.mark(text.data)
-        return text
+        return text, written
 
     def _look_above_records(
         self, data: bytes, parts_by_kind: Sequence[tuple[Kind, TextPart]]
@@ -189,6 +199,7 @@ class TextLog:
         other._ends = [*self._ends]
         other._evaluations = copy(self._evaluations)
         other._unread = self._unread.copy()
+        other._places = self._places.copy()
         other._alternating = self._alternating.copy()
         other._continuing = self._continuing.copy()
         return other
@@ -218,7 +229,11 @@ class TextLog:
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
             left_out=(
-                *(self._unread.left_out() or self._continuing.left_out()),
+                *(
+                    self._unread.left_out()
+                    or self._places.left_out()
+                    or self._continuing.left_out()
+                ),
                 *self._alternating.left_out(),
                 *self._unnamed_values(),
             ),

@@ -1,0 +1,220 @@
+"""Lines of a text log with something else than a number in the place of its loss.
+
+A record shows where its loss is: behind ``iter 0 value``, or between ``0 &`` and ``& 0``. A line of
+the same form with ``overflow`` or ``see below`` there is a record whose loss may have failed,
+whatever a program prints for it. No table can know all these words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
+from copy import copy
+from functools import lru_cache
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+
+from stabdiag.model.events import EventCode, LeftOut
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_a_loss, is_evaluation
+from stabdiag.model.text import plural
+from stabdiag.readers.text.lines.grammar import TextPart
+from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
+from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE
+
+# This many records of a block show where the loss is. A place counts if it is that of several.
+_PLACE_SAMPLES: Final = 8
+_MIN_PLACE_SAMPLES: Final = 3
+_MAX_BLOCKS_LEARNED: Final = 4
+_MAX_FORMS_EXAMINED: Final = 400
+_MAX_KNOWN_NAMES: Final = 200
+
+# A cell of digits; a number; and what is left of it in a form, unlike that of 0x7fc0.
+_FINITE_DIGITS: Final = lazy_pattern(rb"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
+_NUMBER_IN_FORM: Final = lazy_pattern(
+    rb"[-+]?(?:\.?\d(?:[\d.,:]*\d)?(?:[eE][-+]?\d+)?|(?:nan|inf)\b)", re.IGNORECASE
+)
+_NUMBER_LEFT: Final = lazy_pattern(rb"[-+]?0(?![A-Za-z])")
+_BLANKS_IN_FORM: Final = lazy_pattern(rb"\s+")
+# The parts of a progress bar: #####, =====>, ....., █████, ━━━━━
+_BAR_PARTS: Final = lazy_pattern(rb"(?:[#=]{2,}>?|[.]{2,}|(?:\xe2[\x94-\x96][\x80-\xbf]){1,})")
+
+# What ends a name before its value; a number there is a value or a count.
+_NAME_ENDS: Final = b" \t:=|>~([\"'-&,;"
+_VALUE_SIGNS: Final = b":=|>"
+_SHOWN_AFTER: Final = 12
+_LONGEST_TEXT_IN_PLACE: Final = 100
+_MAX_WORDS_IN_PLACE: Final = 3
+
+
+class _Place(NamedTuple):
+    """The forms of the text before a loss and of the first text after it."""
+
+    before: bytes
+    after: bytes
+
+
+class LossPlaces:
+    """Counts the lines of the form of a record that have a text in the place of its loss."""
+
+    def __init__(self) -> None:
+        """Begin without a record."""
+        self._seen: Counter[_Place] = Counter()
+        # All names in the order of their appearance, and how often those of a line were learned.
+        self._names: dict[str, None] = {}
+        self._learned: Counter[tuple[str, ...]] = Counter()
+        self._count = 0
+        self._line: int | None = None
+        self._text = b""
+
+    def copy(self) -> Self:
+        """Return a copy for trial additions."""
+        other = copy(self)
+        other._seen = self._seen.copy()
+        other._names = self._names.copy()
+        other._learned = self._learned.copy()
+        return other
+
+    def look(
+        self,
+        data: bytes,
+        written: bytes,
+        parts: Iterable[TextPart],
+        *,
+        reports: Sequence[TextPart],
+        first_line: int,
+    ) -> None:
+        """Add the next block of the log.
+
+        Args:
+            data: the block in standard names.
+            written: the same lines as they were written.
+            parts: the parts in the block.
+            reports: the parts that say in words what happened to the loss.
+            first_line: the number of the first line.
+        """
+        parts = [*parts]
+        is_first = not self._seen
+        lines: Sequence[bytes] = ()
+        if len(self._names) < _MAX_KNOWN_NAMES:
+            self._names.update(dict.fromkeys(name for part in parts for name in part.names))
+        name = _loss_of((*self._names,))
+        with_loss = [part for part in parts if name in part.names]
+        for part in with_loss:
+            if self._learned[part.names] < _MAX_BLOCKS_LEARNED:
+                self._learned[part.names] += 1
+                lines = lines or written.split(b"\n")
+                self._learn(data, lines, part, name)
+        places = [place for place, count in self._seen.items() if count >= _MIN_PLACE_SAMPLES]
+        found = _other_forms(outline(written), places) if places else frozenset()
+        if not found:
+            return
+        records = _line_numbers(data, with_loss)
+        used = records | _line_numbers(data, reports)
+        begin = min(records, default=0) if is_first else 0
+        self._take(lines or written.split(b"\n"), found, used, begin, first_line)
+
+    def _learn(self, data: bytes, lines: Sequence[bytes], part: TextPart, name: str) -> None:
+        """Find the places of the losses of some records."""
+        cells = part.cells[part.names.index(name)]
+        stride = max(len(cells) // _PLACE_SAMPLES, 1)
+        for start, cell in zip(part.starts[::stride], cells[::stride], strict=True):
+            number = data.count(b"\n", 0, start + 1)
+            if cell is not None and _FINITE_DIGITS.fullmatch(cell) and number < len(lines):
+                self._seen.update(_places(lines[number][:MAX_UNREAD_LINE], cell))
+
+    def _take(
+        self, lines: Sequence[bytes], forms: Set[bytes], used: Set[int], begin: int, first_line: int
+    ) -> None:
+        """Count the lines of some forms from a line on."""
+        for number, line in enumerate(lines[begin:], begin):
+            if number not in used and line.translate(ALL_DIGITS).rstrip(b"\n") in forms:
+                self._count += 1
+                if self._line is None:
+                    self._line, self._text = first_line + number - 1, line[:MAX_UNREAD_LINE]
+
+    def left_out(self) -> list[LeftOut]:
+        """Return the entry for these lines."""
+        if not self._count:
+            return []
+        lines = plural(self._count, "line has a text", "lines have a text")
+        return [
+            LeftOut(
+                code=EventCode.CELLS_LEFT_OUT,
+                message=f"{lines} in the place of the loss",
+                count=self._count,
+                line=self._line,
+                text=self._text.decode("utf-8", "replace"),
+            )
+        ]
+
+
+@lru_cache(maxsize=256)
+def _loss_of(names: tuple[str, ...]) -> str:
+    """Return the name of the training loss among names, or an empty one."""
+    losses = [name for name in names if is_a_loss(name) and not is_evaluation(name)]
+    return assign(losses or names).columns.get("loss", losses[0] if losses else "")
+
+
+def _line_numbers(data: bytes, parts: Iterable[TextPart]) -> set[int]:
+    """Return the numbers of the lines of some parts in a block."""
+    starts = sorted(start for part in parts for start in part.starts)
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    return {*np.searchsorted(ends, starts, side="right").tolist()}
+
+
+def _places(line: bytes, cell: bytes) -> set[_Place]:
+    """Return the place of a value on a line; also up to a second one, such as its mean."""
+    values = [*re.finditer(rb"(?<![\d.])%b(?!\d)" % re.escape(cell), line)]
+    before = _form(line[: values[0].start()]).rstrip() if values else b""
+    after = (_form(line[value.end() :]).strip() for value in (*values[:1], *values[-1:]))
+    return {_Place(before, text[:_SHOWN_AFTER]) for text in after} if before else set()
+
+
+def _form(text: bytes) -> bytes:
+    return _BLANKS_IN_FORM.sub(b" ", _BAR_PARTS.sub(b"~", _NUMBER_IN_FORM.sub(b"0", text)))
+
+
+def _other_forms(forms: bytes, places: Sequence[_Place]) -> frozenset[bytes]:
+    """Return the lines of an outline with a text in one of some places."""
+    heads = tuple({_head(place.before) for place in places})
+    lines = [line for line in forms.split(b"\n") if line.lstrip().startswith(heads)]
+    return frozenset(
+        line
+        for line in lines[:_MAX_FORMS_EXAMINED]
+        if len(line) <= MAX_UNREAD_LINE and _has_text(_form(line).strip(), places)
+    )
+
+
+def _head(before: bytes) -> bytes:
+    """Return the beginning of the outlines of lines of a form."""
+    return before.lstrip().partition(b"0")[0].partition(b"~")[0][:_SHOWN_AFTER].partition(b" ")[0]
+
+
+def _has_text(form: bytes, places: Sequence[_Place]) -> bool:
+    """Return True if a form has a text in one of these places, and a number in no other."""
+    at_places = [
+        (place, form[len(place.before.lstrip()) :].strip())
+        for place in places
+        if form.startswith(place.before.lstrip())
+    ]
+    return any(_is_text(rest, place) for place, rest in at_places) and not any(
+        _NUMBER_LEFT.match(rest) for _, rest in at_places
+    )
+
+
+def _is_text(rest: bytes, place: _Place) -> bool:
+    """Return True if what is in a place is a text in place of a number."""
+    if not rest or _NUMBER_LEFT.match(rest) is not None:
+        return False
+    if any(map(bytes.isalnum, map(bytes, zip(place.after)))):
+        end = rest.find(place.after, 1)
+        return 0 < end <= _LONGEST_TEXT_IN_PLACE
+    is_named = place.before.rstrip(_NAME_ENDS)[-1:].isalpha()
+    value = rest.removesuffix(place.after)
+    words = len(value.split())
+    is_short = words == 1 or (place.before[-1:] in _VALUE_SIGNS and words <= _MAX_WORDS_IN_PLACE)
+    return is_named and is_short and len(value) <= _LONGEST_TEXT_IN_PLACE

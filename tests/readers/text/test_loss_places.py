@@ -1,0 +1,69 @@
+"""A text in the place of the loss, for which no table has a spelling."""
+
+import pytest
+
+import stabdiag
+
+LOSSES = [f"{0.4 + 3 / (n + 1):.4f}" for n in range(60)]
+ENTROPY = "Epoch[{0}] Batch [40]\taccuracy=0.4{0}\tcross-entropy={1}"
+FORMS = {
+    "a name of the loss": "pass {0} nll={1} rate=0.0{0}",
+    "at the end": ENTROPY,
+    "two counts": "[{0:03d}, 200] loss: {1}",
+    "splits": "round {0}: loss train {1}, val {2}",
+    "a bar": " 40%|████      | {0}/60 [00:12<00:09, 1.8it/s, ce={1}, lr=0.0{0}]",
+    "elements": "<step>{0}</step><loss>{1}</loss><lr>0.0{0}</lr>",
+    "a value and its mean": "it {0:4d}: {1}, {1} avg loss, 0.01 rate, 2.1 seconds, 640 images",
+    "rows of TeX": "{0} & {1} & 0.9 \\\\",
+    "a sentence": "Finished round {0}: average training loss of {1} (took 31 s)",
+    "an optimizer": "At iterate {0:4d}    f=  {1}    |proj g|=  7.12D-02",
+    "losses of parts": "[{0}] train: loss_ctc=80.2, loss_att=50.1, loss={1}, lr0=0.0{0}",
+}
+TEXTS = ("lost", "???", ">1e38", "0x7fc0")
+PLACES = {"from the middle on": range(30, 60), "last": [59], "once": [30]}
+
+
+def diagnosis(put, form, losses):
+    lines = [form.format(n, loss, LOSSES[n % 60]) for n, loss in enumerate(losses)]
+    return stabdiag.diagnose(put("\n".join([*lines, ""]))).diagnosis
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_numbers_only_are_read_in_full(put, form):
+    assert diagnosis(put, FORMS[form], LOSSES).slug == "healthy"
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_text_in_the_place_of_the_loss_is_not_ignored(put, form, text, place):
+    losses = [text if n in PLACES[place] else loss for n, loss in enumerate(LOSSES)]
+    assert diagnosis(put, FORMS[form], losses).severity in ("warning", "error")
+
+
+def test_the_line_of_the_first_text_is_named(put):
+    losses = [*LOSSES[:40], "lost", "lost", *LOSSES[42:]]
+    text = "\n".join(f"pass {n} nll={loss} rate=0.0{n}" for n, loss in enumerate(losses))
+    (event,) = stabdiag.diagnose(put(text)).history.left_out
+    assert (event.line, event.value) == (41, 2.0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pass 9 begins",
+        "pass 9 nll=0.7012",
+        "pass 9 took 12.1 s",
+        "pass 9 nll improved, saving rate=0.09",
+        "best pass 9 nll=lost",
+        "val pass 9 nll=0.7 rate=0.09",
+    ],
+)
+def test_other_lines_are_no_records(put, line):
+    lines = [FORMS["a name of the loss"].format(n, loss) for n, loss in enumerate(LOSSES)]
+    text = "\n".join([*lines[:30], line, *lines[30:], ""])
+    assert stabdiag.diagnose(put(text)).diagnosis.slug == "healthy"
+
+
+def test_a_placeholder_above_the_first_loss_is_no_record(put):
+    assert diagnosis(put, FORMS["a name of the loss"], ["-", "-", *LOSSES]).slug == "healthy"
