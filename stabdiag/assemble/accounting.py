@@ -50,7 +50,7 @@ def unused_after_loss(
     """
     rows = np.flatnonzero(judged)
     first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (-1, -1)
-    entries = [*_cells(columns, names, first, last, usable)]
+    entries = [*_cells(columns, names, first, last, usable), *_gaps(columns, names, judged, usable)]
     if not entries and len(rows):
         entries += _texts(columns, {*names.values()}, last)
     if not entries and len(rows):
@@ -141,6 +141,45 @@ def _cells(
         )
 
 
+def _gaps(
+    columns: Columns, names: Mapping[str, str], judged: Mask, usable: Mask
+) -> Iterator[LeftOut]:
+    """Yield the losses among others that are not numbers, or are missing from a few records."""
+    name, rows = names.get("loss"), np.flatnonzero(judged)
+    if name is None or len(rows) < MIN_RECORDS:
+        return
+    loss = columns.load(name)
+    within = np.zeros(columns.rows, dtype=bool)
+    within[rows[0] : rows[-1]] = True
+    unknown = np.zeros(columns.rows, dtype=bool)
+    unknown[loss.stray_rows] = True
+    unknown |= _missing_among(columns, name, within & ~judged & usable)
+    count = int(np.count_nonzero(unknown & within & ~judged))
+    if count:
+        values = plural(count, "value", "values")
+        yield LeftOut(
+            code=EventCode.CELLS_LEFT_OUT,
+            message=f"{values} of {shown_name(name)!r} among others {_is(count)} not a number",
+            count=count,
+        )
+
+
+def _missing_among(columns: Columns, name: str, rows: Mask) -> Mask:
+    """Return the rows that lack only the loss, unlike those next to them, if they are few."""
+    loss, none = columns.load(name), np.zeros(columns.rows, dtype=bool)
+    missing = loss.null & rows
+    at = np.flatnonzero(missing)
+    if not 0 < len(at) <= MAX_SUMMARY or not (loss.present[at - 1] & loss.present[at + 1]).all():
+        return none
+    others = (columns.load(other) for other in columns.names if other != name)
+    is_alike = all(
+        np.array_equal(other.present[at], other.present[at + side])
+        for other in others
+        for side in (-1, 1)
+    )
+    return missing if is_alike else none
+
+
 def _missing_at_end(
     columns: Columns, names: Mapping[str, str], loss: Column, last: int, usable: Mask
 ) -> int:
@@ -166,7 +205,10 @@ def _missing_at_end(
     logged = [name for name in others if columns.load(name).present[-1]]
     if not all(columns.load(name).present[last] for name in logged):
         return 0
-    has_values = not all(map(is_evaluation, logged))
+    # An evaluation that each record has does not make another kind of record.
+    has_values = any(
+        not is_evaluation(name) or columns.load(name).present[: last + 1].all() for name in logged
+    )
     return count if has_values or columns.distinguishes_null else 0
 
 

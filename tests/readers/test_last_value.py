@@ -63,3 +63,43 @@ def test_a_last_record_of_another_kind_may_lack_the_loss(tmp_path, header, row, 
     rows = [header, *(row.format(n, x) for n, x in enumerate(LOSS)), last]
     path.write_text("".join(f"{row}\n" for row in rows))
     assert api.diagnose(path).diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+@pytest.mark.parametrize("word", ["None", "-", "", "broken", ">1e38"])
+def test_a_loss_among_others_that_is_no_number_is_not_ignored(tmp_path, form, word):
+    rows = [FORMS[form](n, word if n == 70 else f"{x:.4f}") for n, x in enumerate(LOSS)]
+    path = tmp_path / "run.csv"
+    path.write_text(HEADERS[form] + "".join(f"{row}\n" for row in rows))
+    assert api.diagnose(path).diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "{n},{x:.4f},,0.0003",  # an evaluation once in a while
+        "{n},{other},{x:.4f},0.0003",
+        "{n},{loss},,{rate}",
+    ],
+)
+def test_a_record_of_another_kind_among_others_may_lack_the_loss(tmp_path, row):
+    rows = [
+        row.format(
+            n=n,
+            x=x,
+            loss="" if n in (40, 80) else f"{x:.4f}",
+            other="" if n % 2 else f"{x:.4f}",
+            rate="" if n in (40, 80) else "0.0003",
+        )
+        for n, x in enumerate(LOSS)
+    ]
+    path = tmp_path / "run.csv"
+    path.write_text("step,loss,eval_loss,lr\n" + "".join(f"{row}\n" for row in rows))
+    assert api.diagnose(path).diagnosis.slug == "healthy"
+
+
+def test_an_evaluation_of_each_record_does_not_excuse_the_last_loss(tmp_path):
+    rows = [f"{n},{'-' if n == 149 else round(x, 4)},{x + 0.1:.4f}" for n, x in enumerate(LOSS)]
+    path = tmp_path / "run.csv"
+    path.write_text("step,loss,eval_loss\n" + "".join(f"{row}\n" for row in rows))
+    assert api.diagnose(path).diagnosis.slug == "partly-read"
