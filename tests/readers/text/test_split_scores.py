@@ -85,3 +85,18 @@ def test_falling_values_of_splits_are_losses(series):
 def test_times_of_splits_are_no_scores(series):
     with pytest.raises(LogError):
         series(log("Epoch: {epoch}, Train: {train:.4f}s, Val: {val:.4f}s\n", RISING))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "epoch {n}: loss train {x:.4f}, val {y:.4f}",
+        "epoch {n}: Loss train={x:.4f}, test={y:.4f}",
+        "[{n}] cost tr {x:.4f} / dev {y:.4f}",
+        "step {n} mse training: {x:.4f}; valid: {y:.4f}",
+    ],
+)
+def test_a_measure_may_precede_its_splits(series, form):
+    lines = (form.format(n=n, x=0.4 + 2 / (n + 1), y=0.5 + 2 / (n + 1)) for n in range(30))
+    found = series("\n".join(lines))
+    assert (found["loss"].values[0], found["eval_loss"].values[0]) == (2.4, 2.5)

@@ -81,6 +81,20 @@ QUALIFIED_NAMES: Final = tuple(
 )
 
 
+# A measure, and its value on each split: loss train 2.31, val 2.40; cost tr=2.31 te=2.40
+_SPLITS_BEHIND: Final = b"val|valid|validation|va|test|te|dev|eval"
+SPLITS_OF_MEASURES: Final = tuple(
+    Normalization(
+        (b"%b %b" % (measure, split),),
+        rb"\b%b (%b(?:ing)?)( ?[:= ] ?%b)( ?[,;/| ] ?)(?:%b )?(%b)(?= ?[:= ] ?%b(?:[\s,;|]|$))"
+        % (measure, split, NUMBER_PATTERN, measure, _SPLITS_BEHIND, NUMBER_PATTERN),
+        rb"\1_%b\2\3\4_%b" % (measure, measure),
+    )
+    for measure in (b"loss", b"Loss", b"error", b"cost", b"mse", b"acc", b"accuracy", b"ppl")
+    for split in (b"train", b"tr")
+)
+
+
 # Mean test loss of 8 batches: 0.326
 COUNTED_BATCHES: Final = (
     Normalization(

@@ -18,6 +18,7 @@ from stabdiag.readers.text.names.loss_names import (
     OTHER_PAIRS,
     PAIRED_NAMES,
     QUALIFIED_NAMES,
+    SPLITS_OF_MEASURES,
     UNSPACED_PAIRS,
 )
 from stabdiag.readers.text.names.optimizers import OPTIMIZERS
@@ -100,6 +101,7 @@ NORMALIZATIONS: Final = (
     *COUNTED_NAMES,
     *COUNTED_BATCHES,
     *QUALIFIED_NAMES,
+    *SPLITS_OF_MEASURES,
     *PAIRED_NAMES,
     # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012
     Normalization((b" trl:",), rb"s:(?=\d{1,12} t[re]l:)", b"step:"),
