@@ -311,19 +311,26 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
     are_losses = [_is_measure(name, barred=table.barred) for name in table.names]
     losses = [cell for cell, is_loss in zip(row, are_losses, strict=True) if is_loss]
     if not any(cell is not None and _PRINTED_NUMBER.fullmatch(cell) for cell in losses):
-        others = [cell for cell, is_loss in zip(row, are_losses, strict=True) if not is_loss]
-        if not any(losses) or not _continues(table.rows, row[0], others):
+        others = [None if is_loss else cell for cell, is_loss in zip(row, are_losses, strict=True)]
+        if not any(losses) or not _continues(table.rows, others):
             return None
     return [None if cell is None else cell.encode() for cell in row]
 
 
-def _continues(rows: Sequence[Cells], count: str | None, others: Sequence[str | None]) -> bool:
-    """Return True if a row with a word for its loss counts on, and its other cells are numbers."""
-    above = rows[-1][0] if len(rows) >= _MIN_PRINTED_ROWS else None
-    if above is None or count is None or not (above.isdigit() and count.isdigit()):
+def _continues(rows: Sequence[Cells], others: Sequence[str | None]) -> bool:
+    """Return True if a row with a word for its loss counts on, and its other cells are numbers.
+
+    An epoch may be the first of several counts.
+    """
+    above = rows[-1] if len(rows) >= _MIN_PRINTED_ROWS else ()
+    counts = [
+        (int(last), int(count))
+        for last, count in zip(above, others, strict=False)
+        if last is not None and count is not None and last.isdigit() and count.isdigit()
+    ]
+    if not counts or counts[0][0] > counts[0][1] or not any(last < now for last, now in counts):
         return False
-    is_next = int(count) > int(above)
-    return is_next and all(cell is None or any(map(str.isdigit, cell)) for cell in others)
+    return all(cell is None or any(map(str.isdigit, cell)) for cell in others)
 
 
 def _plain(cell: re.Match[str]) -> str:
@@ -331,7 +338,9 @@ def _plain(cell: re.Match[str]) -> str:
 
     For a list of numbers return the first one: the total of the others, or the only number.
     """
-    text = cell[0].strip().strip("*`").strip()
+    written = cell[0].strip()
+    # A cell of asterisks only is a number wider than its column.
+    text = written.strip("*`").strip() or written
     numbers = _LISTED_NUMBERS.fullmatch(text) if text.startswith("[") else None
     return numbers[1] if numbers else text
 
