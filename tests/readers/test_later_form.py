@@ -26,6 +26,10 @@ def printed(n, loss):
     return f"iter {n * 10}: loss {loss:.4f}, lr 3.00e-04"
 
 
+def headed_table(n, loss):
+    return ("Schritt\tVerlust\tRate\n" if not n else "") + f"{n * 10}\t{loss:.4f}\t0.0003"
+
+
 def epochs(n, loss):
     return f"Epoch {n + 1}/{RECORDS} - train loss: {loss:.4f} - val loss: {loss + 0.1:.4f}"
 
@@ -49,6 +53,18 @@ CHANGES = {
     "XGBoost after prints": (
         printed,
         lambda n, x: f"[{n * 10}]\ttrain-logloss:{x:.4f}\tval-logloss:{x + 0.1:.4f}",
+    ),
+    "a table after prints": (
+        printed,
+        headed("Schritt;Verlust;Rate", lambda n, x: f"{n * 10};{x:.4f};0,0003".replace(".", ",")),
+    ),
+    "prints after a tab": (
+        headed_table,
+        lambda n, x: f"{n * 10}> L={x:.4f} g=0.71",
+    ),
+    "another header and delimiter": (
+        headed_table,
+        headed("it,train_loss,lr", lambda n, x: f"{n * 10},{x:.4f},0.0003"),
     ),
     "marks after prints": (
         printed,

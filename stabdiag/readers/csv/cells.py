@@ -12,6 +12,7 @@ import numpy as np
 
 from stabdiag.model.frozen import mutable
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.pieces import Chunk, Piece, Rows, piece_of_cells
@@ -151,10 +152,13 @@ def _begins_list(cell: str) -> bool:
 
 
 def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
-    """Return True if a row is another header: only words, and some of the same names."""
+    """Return True if a row is another header: words, some of the same names, or as many others."""
     shared = len(set(names).intersection(cells))
     if not shared:
-        return False
+        are_words = all(cell[:1].isalpha() and meaning(cell)[0] == WORD for cell in cells)
+        if len(cells) != len(names) or not are_words:
+            return False
+        return {"loss"} < assign(cells).columns.keys() & {"loss", "step", "epoch"}
     if header_names(cells) == names:
         return True
     # The first column counts: step,metric,value below step,loss,lr.
