@@ -23,11 +23,12 @@ from stabdiag.readers.columns import BadLine
 _RECORD: Final = lazy_pattern(r"\s*[\[(]?\{\s*[\"'\w]")
 
 # A name of a loss before a value of any spelling, or Marian's cost: loss: 2.3, loss 2.3, loss(2.3),
-# loss_step=2.3, trainLoss: 2.3, ["loss", 2.3]. Evaluation losses do not count.
+# loss_step=2.3, trainLoss: 2.3, ["loss", 2.3], ('loss', 'lost'). Evaluation losses do not count.
 _LOSS_BEFORE_VALUE: Final = lazy_pattern(
     r"(?:(?<![a-z])(?:train|total|avg|mean|batch|lm|ce)?loss"
     r"(?:es|_(?:step|epoch|avg|mean|ema|total|train|value|\d{1,3}))?|(?<= : )cost)[\"']?"
-    r"(?:\s{0,8}[:=|]\s{0,8}|(?:\s{1,8}|\(|(?<=[\"'])\s{0,8},\s{0,8})(?=[-+.\d]|nan|inf))\S",
+    r"(?:\s{0,8}[:=|]\s{0,8}|(?:\s{1,8}|\(|(?<=[\"'])\s{0,8},\s{0,8})(?=[-+.\d]|nan|inf))\S"
+    r"|\([\"'](?:\w{0,20}_)?loss[\"'], \S",
     re.IGNORECASE,
 )
 _EVALUATION_NAME: Final = lazy_pattern(
@@ -62,11 +63,12 @@ _NAMED_ROWS: Final = lazy_pattern(
     rb"[ \t\r]{0,8}(?=\n|$)){1,400}"
 )
 
-# The cells of a row between colons, one of them a decimal number: 201:2.31:0.001. Times have two
-# digits between their colons.
-_COLON_ROW: Final = lazy_pattern(
+# The cells of a row between other signs, one of them a decimal number: 201:2.31:0.001, 201^2.31.
+# Times have two digits between their colons.
+_ROW_BETWEEN_SIGNS: Final = lazy_pattern(
     r"\s{0,40}\d{1,12}(?=[^\n]{0,400}(?:\d\.\d|nan|inf))(?![:\d]{0,9}\d:\d\d(?:\.\d{1,9})?\s{0,40}$)"
-    r"(?:\s{0,8}:\s{0,8}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)){1,60}\s{0,40}",
+    r"\s{0,8}(?P<sign>[^\w\s.+-])\s{0,8}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)"
+    r"(?:\s{0,8}(?P=sign)\s{0,8}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)){0,60}\s{0,40}",
     re.IGNORECASE,
 )
 
@@ -101,7 +103,7 @@ _EXPLODED_LOSS: Final = lazy_pattern(
 
 # The words of a line: lines of a logger share them, and count on in equal strides. Fewer lines may
 # be messages.
-_LINE_WORD: Final = lazy_pattern(r"[^\W\d_]{2,40}")
+_LINE_WORD: Final = lazy_pattern(r"[^\W\d_]{2,40}|[^\W\d_](?=[:=])")
 _VALUE_IN_LINE: Final = lazy_pattern(r"\d\.\d|(?<![a-z])nan(?![a-z])", re.IGNORECASE)
 _LINE_COUNT: Final = lazy_pattern(r"(?<![\w.])(?<!\d:)\d{1,12}(?!\w|\.\d|:\d)")
 _MIN_LINES_ALIKE: Final = 6
@@ -124,7 +126,9 @@ def may_hold_loss(line: str) -> bool:
     if loss is not None and not _EVALUATION_NAME.search(line, 0, loss.end()):
         return _SUMMARY_NAME.search(line) is None or _LOST_VALUE.search(line) is not None
     cells, numbers = _cells(line)
-    return (cells >= _MIN_CELLS and 2 * numbers >= cells) or _COLON_ROW.fullmatch(line) is not None
+    return (cells >= _MIN_CELLS and 2 * numbers >= cells) or _ROW_BETWEEN_SIGNS.fullmatch(
+        line
+    ) is not None
 
 
 def breaks_off(line: str, *, is_short: bool = False) -> bool:
@@ -185,7 +189,8 @@ def is_row(line: str) -> bool:
     cells, numbers = _cells(line[:_MAX_CHECKED_CHARS])
     if cells >= _MIN_CELLS and numbers == cells:
         return True
-    return _ALIGNED_ROW.fullmatch(line[:_MAX_CHECKED_CHARS]) is not None
+    line = line[:_MAX_CHECKED_CHARS]
+    return (_ALIGNED_ROW.fullmatch(line) or _ROW_BETWEEN_SIGNS.fullmatch(line)) is not None
 
 
 def _cells(line: str) -> tuple[int, int]:

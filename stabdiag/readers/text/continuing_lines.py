@@ -7,6 +7,7 @@ units, such as ``Epoch[20] Batch [40] cross-entropy=2.1`` below step 300.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -16,7 +17,7 @@ from typing import Final, Self
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, unreadable
-from stabdiag.readers.text.lines.grammar import TextPart, as_float
+from stabdiag.readers.text.lines.grammar import TextPart, as_float, is_a_loss
 from stabdiag.readers.text.lines.tokens import evaluation_prefix
 from stabdiag.readers.text.messages.failures import classify_failure, states_failure
 from stabdiag.readers.text.unread_forms import row_form
@@ -30,7 +31,7 @@ _MAX_LINE: Final = 1000
 # A whole number outside a date, a time or another number, and one with decimals.
 _COUNT_IN_LINE: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w+-]|[.:]\d)")
 _NAN_WORD: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
-_DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}\.\d")
+_DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}[.,]\d")
 
 # A count continues if it is at most this many strides after the last step, or half as far again.
 _MAX_STRIDES: Final = 100
@@ -61,13 +62,17 @@ class ContinuingLines:
     def look(self, data: bytes, parts: Iterable[TextPart], first_line: int) -> None:
         """Add the next block, the records in it, and the number of its first line."""
         last: list[tuple[int, float]] = []
+        unnumbered: list[tuple[int, float]] = []
         for part in parts:
+            if any(map(is_a_loss, part.names)):
+                unnumbered += [(start, math.nan) for start in part.starts[-2:]]
             if self._step in part.names and len(part.starts):
                 cells = part.cells[part.names.index(self._step)]
                 rows = range(max(len(part.starts) - 2, 0), len(part.starts))
                 last += [(part.starts[row], as_float(cells[row] or b"")) for row in rows]
+        # Tables name their steps in many ways.
+        last = sorted(last or unnumbered)
         if last:
-            last.sort()
             self._steps = (*self._steps, *(step for _, step in last))[-2:]
             end = data.find(b"\n", last[-1][0])
             end = len(data) if end < 0 else end

@@ -26,9 +26,11 @@ _BEFORE_VALUE: Final = lazy_pattern(
     rb"(?i)^.{0,400}?(?<![a-z])loss(?:es)?(?! ?_?scale)[\"']?[\s:=|(\[]{0,24}"
 )
 _FORM_NUMBER: Final = lazy_pattern(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
-# A number before a delimiter, as in a row of a table: 201,2.31,0.001
+# A number before a delimiter, as in a row of a table: 201,2.31,0.001 or 201:2.31:0.001
 _DELIMITERS: Final = (b",", b";", b"|", b"\t", "│".encode(), "┃".encode(), "║".encode())
-_DELIMITED: Final = lazy_pattern(rb"\d[\"']?[ \t]{0,8}(?:[,;|\t]|%b)" % "│|┃|║".encode())
+_DELIMITED: Final = lazy_pattern(
+    rb"\d[\"']?[ \t]{0,8}(?:[,;|\t]|%b|:(?=[-+]?(?:\d{1,9}\.\d|nan|inf)))" % "│|┃|║".encode()
+)
 # A count before a number: a row of a printed table, 201 2.31 0.001.
 _ALIGNED: Final = lazy_pattern(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
 _FORM_SPACE: Final = lazy_pattern(rb"\s+")

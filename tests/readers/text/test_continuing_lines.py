@@ -74,6 +74,12 @@ def test_a_reported_failure_is_read_once(put):
 
 LOOPS = {
     "epochs": [f"round {n} of 90 done, cost came to {n / 100:.3f}" for n in range(31, 60)],
+    "rows between colons": [
+        "pass:cost:rate",
+        *(f"{n}:{n / 9:.3f}:0.1" for n in range(150, 190, 5)),
+    ],
+    "rows between other signs": [f"{n}^{n / 9:.3f}^0.1" for n in range(150, 210, 5)],
+    "decimal commas": [f"{n};{n / 90:.3f};0,1".replace(".", ",") for n in range(31, 60)],
     "batches of epochs": [
         f"pass {6 + n // 10} part {n % 10} gave {n / 100:.3f}" for n in range(40)
     ],
@@ -132,3 +138,15 @@ def test_a_word_for_one_of_several_values_is_not_ignored(put, line, word):
     lines = [line.format(n, value) for n, value in enumerate(values)]
     report = stabdiag.diagnose(put("\n".join([*head, *lines])))
     assert report.diagnosis.severity in ("warning", "error")
+
+
+def test_lines_below_tables_that_name_their_steps_otherwise_are_not_ignored(put):
+    rule = "-" * 34
+    tables = [
+        f"{rule}\n| time/              |          |\n|    total_timesteps | {2048 * (n + 1):<8} |\n"
+        f"| train/             |          |\n|    loss            | {loss:<8} |\n{rule}"
+        for n, loss in enumerate(LOSSES)
+    ]
+    lines = [f"10:{n} | batch    {n} | cost {n / 9:.3f} | 2.5e-04" for n in range(31, 59)]
+    path = put("\n".join([*tables, *lines]))
+    assert stabdiag.diagnose(path).diagnosis.severity in ("warning", "error")

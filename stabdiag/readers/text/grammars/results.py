@@ -26,9 +26,12 @@ _DASHES: Final = b"-" * 8
 _BOX_RULE: Final = lazy_pattern(
     rb"\n(?:[^\n|]{0,60}[ :])?\+?-{8,200}(?:\+-{3,200}\+)?[ \t]{0,8}(?=\n|$)"
 )
-# A name has no value of its own: Epoch 3 | train loss: 2.31 | val loss: 2.40 | lr: 0.1
+# A name has no value of its own: Epoch 3 | train loss: 2.31 | val loss: 2.40 | lr: 0.1, and
+# 12:00 | batch 80 | loss 2.31 | 0.1
 _BOX_ROW: Final = lazy_pattern(
-    rb"\n[^\n|]{0,60}\|(?![^\n|]{0,90}[:=] {0,4}[-+]?\d)([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)"
+    rb"\n[^\n|]{0,60}\|(?![^\n|]{0,90}[:=] {0,4}[-+]?\d)"
+    rb"(?![^\n|]{0,90}[A-Za-z] {1,12}\d{1,12} {0,12}\|[^\n|]{1,100}\|[^\n]{0,100}\d)"
+    rb"([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)"
 )
 
 # Names in a table of training values, as opposed to settings.

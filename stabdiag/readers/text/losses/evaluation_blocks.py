@@ -69,6 +69,9 @@ _BAR_WORD: Final = lazy_pattern(rb"[A-Za-z]+")
 _EPOCH_LABEL: Final = lazy_pattern(rb"(?i)\bepochs?\b")
 _MAX_BARS: Final = 500
 
+# The first position of an evaluation is at most this many times the distance to the next one.
+_FIRST_STRIDES: Final = 2
+
 # Positions of an evaluation are searched for on this many lines with a loss.
 _MAX_EVALUATION_LINES: Final = 300
 
@@ -213,6 +216,16 @@ def find_evaluation_positions(data: bytes) -> Normalization | None:
     names = [*evaluated.pop()]
     totals = {name for _, counts in trained for name in counts if name.startswith(NTH)}
     if len(names) != 1 or not names[0].startswith(NTH) or not totals or names[0] in totals:
+        return None
+    counts = [
+        counter_value(line[slice(*counts[names[0]])])
+        for line, counts in zip(lines, counters, strict=True)
+        if EPOCH not in counts
+    ]
+    # A training that goes on in another form does not count from the start.
+    if counts[0] > _FIRST_STRIDES * (counts[1] - counts[0]) and not any(
+        named[named.index(False) :]
+    ):
         return None
     total = names[0].removeprefix(NTH)
     position = rb"(?m)^(?=[^\n]{0,200}(?<!\d)\d{1,9}/%b(?!\d))" % total
