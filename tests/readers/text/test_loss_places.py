@@ -17,6 +17,7 @@ FORMS = {
     "rows of TeX": "{0} & {1} & 0.9 \\\\",
     "a sentence": "Finished round {0}: average training loss of {1} (took 31 s)",
     "an optimizer": "At iterate {0:4d}    f=  {1}    |proj g|=  7.12D-02",
+    "the value of a function": "Iteration {0}: objective value {1}, gradient norm 0.0{0}",
     "losses of parts": "[{0}] train: loss_ctc=80.2, loss_att=50.1, loss={1}, lr0=0.0{0}",
 }
 TEXTS = ("lost", "???", ">1e38", "0x7fc0")

@@ -155,6 +155,16 @@ OTHER_PAIRS: Final = (
     ),
     # In epoch 3, the loss was 2.31. That it was NaN is a report of a failure.
     Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d|nan, [a-z])", b"loss is "),
+    # Objective value: 2.31, cost function = 2.31, loss function value 2.31
+    *(
+        Normalization(
+            (marker,),
+            rb"(?i)\b(objective|cost|loss) (?:function value|value|function)"
+            rb"(?=[ :=]{1,4}%b(?:[\s,;|]|$))" % NUMBER_PATTERN,
+            rb"\1",
+        )
+        for marker in (b"bjective value", b"bjective function", b"ost function", b"oss function")
+    ),
     # In epoch 3 I get a loss of 2.31
     Normalization(
         (b"loss of ",), rb"\bloss of (?=-?\d{1,9}\.\d|(?:nan|NaN|inf)(?:[\s,;]|$))", b"loss: "
