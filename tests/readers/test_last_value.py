@@ -15,6 +15,7 @@ FORMS = {
     "arrow": lambda n, x: f"[{n}] loss -> {x}",
     "dict": lambda n, x: f"{{'loss': {x}, 'lr': 0.0003, 'step': {n}}}",
     "capitals": lambda n, x: f"STEP {n} LOSS {x} LR 0.0003",
+    "pairs": lambda n, x: f"[('step', {n}), ('loss', {x if x[:1].isdigit() else repr(x)})]",
     "pair": lambda n, x: f"Epoch({n}) ('loss', {x})",
     "validation": lambda n, x: f"epoch {n}: train_loss {x} val_loss 1.{n % 10}2",
     "darknet": lambda n, x: (

@@ -17,7 +17,8 @@ _LISTED_VALUE: Final = (
     rb"(?:-?[\d.]{1,40}(?:[eE][-+]?\d{1,3})?|-?[nN]a[nN]|-?[iI]nf(?:inity)?|null|None)"
 )
 _NAMED_PAIR: Final = (
-    rb"[\[(] ?[\"'](\w[^\"'\n]{0,60})[\"'], ?(%b|\"[^\"\n]{0,60}\") ?[\])]" % _LISTED_VALUE
+    rb"[\[(] ?[\"'](\w[^\"'\n]{0,60})[\"'], ?(%b|\"[^\"\n]{0,60}\"|'[^\"'\n]{0,60}') ?[\])]"
+    % _LISTED_VALUE
 )
 
 _PAIR_LIST: Final = lazy_pattern(rb"[\[(] ?%b(?:, ?%b){0,60} ?[\])]" % (_NAMED_PAIR, _NAMED_PAIR))
@@ -59,7 +60,10 @@ def _rewritten(stream: Stream, change: Callable[[bytes], bytes]) -> Iterator[byt
 def _as_object(line: bytes) -> bytes:
     if _PAIR_LIST.fullmatch(line.strip()) is None:
         return line
-    pairs = (b'"%b": %b' % pair for pair in _NAMED_VALUE.findall(line))
+    pairs = (
+        b'"%b": %b' % (name, value.replace(b"'", b'"'))
+        for name, value in _NAMED_VALUE.findall(line)
+    )
     return b"{%b}" % b", ".join(pairs)
 
 
