@@ -272,6 +272,7 @@ ODD = {
     "records of another kind": ("[", '{"a": nan nan},'),
     "records within records": ("[", '{"a": {"b": [1]}},'),
     "lists within lists": ("[", "[1, 2],"),
+    "lists without an end": ("", '[{"step": 1, "loss": 2.5}, {"step": 2, "loss": 2.5}, '),
     "words with brackets": ('{"a": [', '"],",'),
     "braces and blanks": ("[{", "}      "),
     "blanks": ("[{\n", " \n"),

@@ -183,6 +183,9 @@ _CUT: Final = lazy_pattern(r'(?:"[^"]*|[^\s,:\]}"]{0,16}\s*)\Z')
 _MAX_SHOWN_CHARS: Final = 20
 _MAX_FAULTS: Final = 1000
 
+# Lists without an end are decoded up to the end of the text, each in vain, at most this many times.
+_MAX_VAIN_DECODES: Final = 100
+
 
 class _Broken(Exception):
     """The text cannot be read past this point."""
@@ -202,6 +205,7 @@ class Documents:
         self._at = 0
         self._faults: list[tuple[int, str]] = []
         self._is_repaired = False
+        self._vain = 0  # the characters that were decoded without a result
         self.is_cut = False
         try:
             while self._peek():
@@ -241,7 +245,8 @@ class Documents:
     def _skip(self, broken: _Broken, to: re.Pattern[str]) -> bool:
         """Note a fault and go behind the next match of a pattern; return False without one."""
         following = to.search(self._text, self._at)
-        if following is None or len(self._faults) == _MAX_FAULTS:
+        is_lost = self._vain > _MAX_VAIN_DECODES * len(self._text)
+        if following is None or is_lost or len(self._faults) == _MAX_FAULTS:
             return False
         self._faults.append((self._at, str(broken)))
         self._at = following.end()
@@ -279,8 +284,10 @@ class Documents:
         try:
             return DECODER.raw_decode(self._text, self._at)
         except RecursionError:
+            self._vain += len(self._text)
             return None
         except json.JSONDecodeError as error:
+            self._vain += error.pos - self._at
             if self._is_repaired or _CUT.match(self._text, error.pos):
                 return None
         self._text = self._text[: self._at] + repair(self._text[self._at :])
