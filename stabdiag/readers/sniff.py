@@ -343,23 +343,14 @@ def _text(stream: Stream) -> Reader | None:
 def _fallback(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | None:
     """Return a format by the suffix of the name, or one of last resort."""
     by_suffix = _by_suffix(stream, head, is_complete=is_complete)
-    if by_suffix is not None and is_complete and not _has_record(by_suffix, stream, head):
+    longer = stream.peek(_HEAD_SIZES[-1])
+    is_whole = len(longer) < _HEAD_SIZES[-1]
+    if by_suffix is not None and is_whole and not _has_record(by_suffix, stream, longer):
         by_suffix = None
     # JSON lines may be damaged from the first line on. A file named CSV may be another table.
     if by_suffix is reader("jsonl"):
         return by_suffix
-    longer = stream.peek(_HEAD_SIZES[-1])
-    detected = _first(_LAST, longer, is_complete=len(longer) < _HEAD_SIZES[-1])
-    if detected is None and by_suffix is reader(CSV) and _has_named_rows(longer, stream.name):
-        return reader("text")
-    return detected or by_suffix
-
-
-def _has_named_rows(data: bytes, name: str) -> bool:
-    """Return True for a table on its side: each row has the name of a value in front."""
-    from stabdiag.readers.text.grammars.general import has_lists
-
-    return has_lists(data, name)
+    return _first(_LAST, longer, is_complete=is_whole) or by_suffix
 
 
 def _unknown(stream: Stream) -> Reader | None:

@@ -256,6 +256,13 @@ def test_rows_of_scores_in_a_text_do_not_hide_its_losses(tmp_path):
 TRANSPOSED = (
     "epoch,0,1,2,3,4,5\ntrain_loss,2.5,2.1,1.8,1.6,1.5,nan\nval_loss,2.6,2.2,1.9,1.7,1.6,nan\n"
 )
+LONG = "".join(
+    f"{name},{','.join(values)},{end}\n"
+    for name, values, end in (
+        ("epoch", map(str, range(12_000)), "12000"),
+        ("train_loss", (f"{2 + 1 / (1 + n):.4f}" for n in range(12_000)), "nan"),
+    )
+)
 UNQUOTED = "".join(
     f"{{step: {step}, loss: {'NaN' if step > 4 else 3 - step / 4}, lr: 1e-4}},\n"
     for step in range(8)
@@ -264,7 +271,7 @@ PROSE = "The run is slow.\nIt uses 3 GB of memory.\nThe cause is unknown.\n"
 
 
 @pytest.mark.parametrize("suffix", ["txt", "csv", "json", "jsonl", "tsv"])
-@pytest.mark.parametrize("text", [TRANSPOSED, UNQUOTED])
+@pytest.mark.parametrize("text", [TRANSPOSED, LONG, UNQUOTED], ids=["rows", "long rows", "keys"])
 def test_the_suffix_of_a_name_hides_no_log_of_another_form(tmp_path, text, suffix):
     path = tmp_path / f"run.{suffix}"
     path.write_text(text, encoding="utf-8")
