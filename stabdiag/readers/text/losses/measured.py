@@ -11,7 +11,6 @@ from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.lines.clean import line_end
@@ -27,7 +26,7 @@ from stabdiag.readers.text.lines.counters import (
     is_word,
     line_counters,
 )
-from stabdiag.readers.text.lines.grammar import Kind, TextPart, is_a_loss, make_parts, trains
+from stabdiag.readers.text.lines.grammar import Kind, TextPart, make_parts
 from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record
 from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
@@ -36,7 +35,6 @@ from stabdiag.readers.text.lines.spans import find_spans, fixed_spans
 from stabdiag.readers.text.lines.tokens import (
     LONGEST,
     SAVES,
-    VALIDATED,
     Span,
     evaluation_of_loss,
     evaluation_prefix,
@@ -45,7 +43,9 @@ from stabdiag.readers.text.lines.tokens import (
     lines_with_a_loss,
     under_its_heading,
 )
+from stabdiag.readers.text.losses.best_models import without_best_models
 from stabdiag.readers.text.losses.final_result import mark_final_result
+from stabdiag.readers.text.losses.repeated_steps import as_evaluation, goes_with_a_loss
 from stabdiag.readers.text.messages.failures import classify_failure
 
 _BLANKS: Final = (b" ", b"\t")
@@ -176,11 +176,13 @@ class MeasuredLines(Kind):
             )
             for names, rows, cells in shapes
         ]
+        first_lines = [lines[rows[0]] for _, rows, _ in shapes]
+        parts = without_best_models(parts, first_lines, self.word)
         records = [part for part in parts if not part.supplementary]
         usual = max(records, key=lambda part: len(part.starts), default=None)
         if usual is None:
             return parts
-        parts = [part if part.supplementary else _as_evaluation(usual, part) for part in parts]
+        parts = [part if part.supplementary else as_evaluation(usual, part) for part in parts]
         return parts if self.counter is not None else mark_final_result(parts, usual, data)
 
     def _lines_with_values(self, data: bytes) -> list[tuple[int, bytes]]:
@@ -308,7 +310,7 @@ class MeasuredLines(Kind):
     def _goes_along(self, name: str) -> bool:
         """Return True if a value without a loss belongs to the loss near it."""
         is_score = self.counter is None and score_direction(name) is not None
-        return is_score or _goes_with_a_loss(name) or _is_evaluated(name)
+        return is_score or goes_with_a_loss(name) or _is_evaluated(name)
 
     def _look(self, line: bytes) -> LineValues:
         """Return the values of a line, without names if it is not a line of this kind."""
@@ -337,64 +339,7 @@ def _is_partial(name: str, line: bytes, at: Span) -> bool:
     return is_first or b"best" in line[: at[0]].lower()
 
 
-# Counters of the batches of an epoch.
-_BATCH_COUNTERS: Final = frozenset(
-    {"batch", "minibatch", "mini-batch", "mini_batch", "iter", "iteration"}
-)
-
-
-def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
-    """Rename a part to an evaluation if it repeats the steps of the usual part without rates.
-
-    Step... (500 | Loss: 2.31, Learning Rate: 1e-4) and Step... (500 | Loss: 2.4, Acc: 0.4), as the
-    Flax scripts of Hugging Face print them. Or only this part names an evaluation: train acc: 0.5,
-    loss: 2.31 and eval acc: 0.4, loss: 2.4.
-    """
-    alike = {STEP} | {name for name in part.names if is_a_loss(name)}
-    rates = {name for name in usual.names if _goes_with_a_loss(name)}
-    by_epoch = {STEP, EPOCH.decode()} <= {*usual.names} & {*part.names}
-    evaluates = any(map(is_evaluation, part.names)) and not any(map(is_evaluation, usual.names))
-    if STEP not in part.names or not rates.isdisjoint(part.names):
-        return part
-    if not ((rates or evaluates) and alike <= {*usual.names}):
-        return part
-    # The batches of an epoch, whose summary has the rate, or the summary of batches.
-    is_batch = not _BATCH_COUNTERS.isdisjoint({*part.names} - {*usual.names})
-    if is_batch or assign(part.names).has("lr"):
-        return part
-    usual_steps, steps = (_counts(lines, by_epoch) for lines in (usual, part))
-    # A block may begin between the two lines of a step. A single line may lack its rate as well.
-    if len({*steps} - {*usual_steps}) > min(1, len({*steps}) - 1):
-        return part
-    # Another rank prints the same losses, and its last line may break off.
-    losses = [name for name in part.names if is_a_loss(name)]
-    if losses and {*_cells(part, [STEP, *losses])} <= {*_cells(usual, [STEP, *losses])}:
-        return replace(part, supplementary=True)
-    names = (
-        name if name == STEP or trains(name) or is_evaluation(name) else f"{VALIDATED}{name}"
-        for name in part.names
-    )
-    return replace(part, names=tuple(names))
-
-
-def _counts(part: TextPart, by_epoch: bool) -> list[tuple[object, ...]]:
-    """Return the step of each line of a part, with its epoch if steps restart in each epoch."""
-    return _cells(part, [EPOCH.decode(), STEP] if by_epoch else [STEP])
-
-
-def _cells(part: TextPart, names: Sequence[str]) -> list[tuple[object, ...]]:
-    """Return the values with these names on each line of a part."""
-    return [*zip(*(part.cells[part.names.index(name)] for name in names), strict=True)]
-
-
 @lru_cache(maxsize=1 << 10)
 def _is_evaluated(name: str) -> bool:
     """Return True if a name is the name of a score of an evaluation, such as val_mAP."""
     return is_evaluation(name) and score_direction(name) is not None
-
-
-@lru_cache(maxsize=1 << 10)
-def _goes_with_a_loss(name: str) -> bool:
-    """Return True if a name is the name of a rate, a norm, a scale or a reward."""
-    roles = assign([name])
-    return roles.has("lr", "tokens_per_second") or can_judge_without_loss(roles.columns)
