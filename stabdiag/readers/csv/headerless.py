@@ -34,7 +34,7 @@ from stabdiag.readers.unnamed import (
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
 # At most this many columns without names are taken as losses.
-_MAX_UNNAMED: Final = 8
+_MAX_UNNAMED: Final = 12
 
 # 2024-03-01 12:00:00.5 and 12:00:00
 _TIME: Final = lazy_pattern(
@@ -121,17 +121,23 @@ class TableShape:
         names = (f"column_{n}" if is_step else "epoch" for n, is_step in enumerate(rising, start=1))
         return tuple("step" if n == step else name for n, name in enumerate(names))
 
-    @property
-    def is_counted(self) -> bool:
-        """Whether the first of its columns of numbers counts evenly, as a step or an epoch does."""
+    @cached_property
+    def counted(self) -> tuple[str, ...]:
+        """The names of its first columns that count: a step, an epoch and a step, or none.
+
+        One of them counts evenly, or the steps begin again in each epoch.
+        """
         # A single line may have a hundred thousand words.
-        if len(self.rows) < _MIN_COUNTED_ROWS:
-            return False
-        if len(self.numbers) < 2 or len(self.numbers[0]) < _MIN_COUNTED_ROWS:
-            return False
-        counts = self.numbers[0]
-        strides = {after - before for before, after in pairwise(counts) if after > before}
-        return may_be_steps(counts) and len(strides) == 1
+        if len(self.rows) < _MIN_COUNTED_ROWS or len(self.numbers) < 2:
+            return ()
+        first, second = self.numbers[:2]
+        if len(first) < _MIN_COUNTED_ROWS:
+            return ()
+        if _counts_evenly(first):
+            return ("step",)
+        is_both = may_be_counted([first, second])
+        is_both |= may_be_epochs(first) and first != second and _counts_evenly(second)
+        return ("epoch", "step") if is_both and len(self.numbers) > 2 else ()
 
     @property
     def names_of_losses(self) -> tuple[str, ...]:
@@ -164,15 +170,18 @@ class TableShape:
     @property
     def names_by_course(self) -> tuple[str, ...]:
         """The names of the columns if one changes as a loss does next to a counter, else empty."""
-        loss = find_loss(self.numbers[1:] if self.is_counted else ())
+        count = len(self.counted)
+        loss = find_loss(self.numbers[count:] if count else ())
         if loss is None:
             return ()
-        return tuple("loss" if n == loss + 1 else name for n, name in enumerate(self.counted_names))
+        names = self.counted_names
+        return tuple("loss" if n == loss + count else name for n, name in enumerate(names))
 
     @property
     def counted_names(self) -> tuple[str, ...]:
-        """Names for the columns if only the first, which counts, is known."""
-        return ("step", *(f"column_{n}" for n in range(2, len(self.rows[0]) + 1)))
+        """Names for the columns if only the first, which count, are known."""
+        begin = len(self.counted) + 1
+        return (*self.counted, *(f"column_{n}" for n in range(begin, len(self.rows[0]) + 1)))
 
 
 @lru_cache(maxsize=1)
@@ -202,7 +211,7 @@ def find_table(head: bytes) -> TableShape | None:
     table = _table_of_cells(content, BLANKS, above=places[0])
     if len(set(map(len, table.rows))) != 1:
         return None
-    return table if table.series or table.is_counted or table.names_of_losses else None
+    return table if table.series or table.counted or table.names_of_losses else None
 
 
 def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> bool:
@@ -293,15 +302,16 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
     names = table.names_by_course if may_name and name == "loss" else ()
     if names:
         number = names.index("loss") + 1
-        return names, (
-            "the file names no columns: the first, which rises in whole numbers, is taken as the"
-            f" step, and column {number}, which falls,"
-        )
-    if table.is_counted:
-        return table.counted_names, (
-            "the file names no columns: the first, which rises in whole numbers, is taken"
-        )
+        return names, f"{_describe(table.counted)} as the step, and column {number}, which falls,"
+    if table.counted:
+        return table.counted_names, _describe(table.counted)
     return None
+
+
+def _describe(counted: tuple[str, ...]) -> str:
+    """Describe the column of a table without names that is its step."""
+    which = "first" if counted[0] == "step" else "second"
+    return f"the file names no columns: the {which}, which rises in whole numbers, is taken"
 
 
 def _is_named(source: str, numbers: Sequence[float]) -> bool:
@@ -321,6 +331,12 @@ def _may_be_rising_loss(numbers: Sequence[float]) -> bool:
     start, end = sum(numbers[:third]) / third, sum(numbers[-third:]) / third
     lowest, highest = _NO_ACCURACY
     return 0 < _RISE_OF_LOSS * start <= end and lowest < end < highest
+
+
+def _counts_evenly(numbers: Sequence[float]) -> bool:
+    """Return True if numbers may be steps that rise by the same count each."""
+    strides = {after - before for before, after in pairwise(numbers) if after > before}
+    return may_be_steps(numbers) and len(strides) == 1
 
 
 def _alternates(numbers: Sequence[float]) -> bool:
