@@ -366,6 +366,18 @@ def test_noise_next_to_a_counter_is_no_loss(log):
     assert log(text, "train_stats.csv").is_unknown
 
 
+@pytest.mark.parametrize("counts", ["{epoch},{n}00", "{epoch},{batch}"])
+def test_a_step_behind_an_epoch_counts(log, counts):
+    noise = [3.5, 5.9, 2.2, 1.5, 6.2, 9.9, 4.7, 3.8, 2.4, 3.2, 1.6, 2.5]
+    rows = [
+        f"{counts.format(epoch=190 + n // 4, n=n, batch=n % 4)},{value},{10 - value}\n"
+        for n, value in enumerate(noise)
+    ]
+    columns = log("".join(rows), "train_stats.csv")
+    assert columns.is_unknown
+    assert columns.names == ("epoch", "step", "column_3", "column_4")
+
+
 @pytest.mark.parametrize("text", ["12\n9\n30\n", "1,81\n2,85\n3,90\n"])
 def test_whole_numbers_of_other_files_are_refused(log, text):
     with pytest.raises(LogError, match=r"without (a header|names)"):

@@ -40,7 +40,12 @@ _ENTROPIES: Final = word_list("cross_entropy xent ce nll negative_log_likelihood
 
 # These may mean something else in a log without steps or epochs. Semi-supervised training logs the
 # loss of its labeled examples as sup.
-_AMBIGUOUS_LOSSES: Final = ("cost", "error", "sup", "supervised", "criterion")
+_AMBIGUOUS_LOSSES: Final = (
+    *("cost", "error", "sup", "supervised", "criterion"),
+    # The objectives of CatBoost and XGBoost.
+    *word_list("multi_class multi_class_one_vs_all mlogloss pair_logit query_rmse msle mape huber"),
+    *word_list("quantile expectile poisson tweedie deviance hinge gamma_nloglik"),
+)
 
 
 # RMSEpa_Etrain_pu and RMSE_Ftrain: of energies and of forces of the training structures.
@@ -108,7 +113,8 @@ def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[Fallbac
 
 def loss_measure(name: str) -> str | None:
     """Return the measure of a training column; an empty text for just ``train``."""
-    key = normal(without_run(name))
+    # Quantile:alpha=0.9 has a parameter.
+    key = normal(without_run(name).partition(":")[0])
     if key in ("train", "training"):
         return ""
     of_training_set = _OF_TRAINING_SET.match(name.lower())
