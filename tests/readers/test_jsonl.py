@@ -262,3 +262,33 @@ def test_a_nan_that_breaks_off_is_one(log):
     columns = log('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": nan(')
     assert np.isnan(columns.load("loss").values[1])
     assert columns.bad_count == 0
+
+
+RECORDS = [f'{{"step": {n}, "loss": {3 - n / 1000}}}' for n in range(2000)]
+
+
+def test_records_may_share_a_very_long_line(log):
+    columns = log("".join(RECORDS))
+    np.testing.assert_allclose(columns.load("loss").values, 3 - np.arange(2000) / 1000)
+
+
+@pytest.mark.parametrize("value", ["NaN", "null", "nan", '"N/A"'])
+def test_a_loss_that_fails_on_a_very_long_line_of_records(tmp_path, value):
+    failed = [f'{{"step": {n}, "loss": {value}}}' for n in range(2000, 2100)]
+    path = tmp_path / NAME
+    path.write_text("".join([*RECORDS, *failed]))
+    assert diagnose(path).diagnosis.severity == "error"
+
+
+def test_a_record_that_breaks_off_on_a_very_long_line(log):
+    columns = log("".join([*RECORDS, '{"step": 2000, "loss": 1']))
+    assert columns.rows == 2000
+    assert columns.bad_lines[0].text == '{"step": 2000, "loss": 1'
+    assert not columns.left_out
+
+
+@pytest.mark.parametrize("end", ["loss is nan", '{"step": 2000, "loss": nan'])
+def test_what_follows_the_records_of_a_very_long_line_is_not_healthy(tmp_path, end):
+    path = tmp_path / NAME
+    path.write_text("".join([*RECORDS, end]))
+    assert diagnose(path).diagnosis.severity != "ok"

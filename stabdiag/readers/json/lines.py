@@ -13,7 +13,7 @@ from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.json.config import head_config, with_config
 from stabdiag.readers.json.shapes import is_document
-from stabdiag.readers.json.tolerant import decode_line, read_lines
+from stabdiag.readers.json.tolerant import begins_with_records, read_lines
 from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.pieces import Chunk
 from stabdiag.readers.source import Stream
@@ -52,8 +52,8 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     lines = (objects if 2 * len(objects) > len(lines) else lines)[:_SNIFFED_LINES]
     if not any(b"{" in line for line in lines) or is_document(text, is_complete=is_complete):
         return False
-    decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines if b"{" in line)
-    return any(records and not reason for records, reason in decoded) and not is_quoted(objects)
+    texts = (line.decode("utf-8", "replace") for line in lines if b"{" in line)
+    return any(map(begins_with_records, texts)) and not is_quoted(objects)
 
 
 def is_quoted(lines: Sequence[bytes]) -> bool:

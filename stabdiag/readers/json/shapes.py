@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from json import JSONDecodeError
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.json.histories import is_history, is_numbered, leaves
 from stabdiag.readers.json.keyed import LONG
-from stabdiag.readers.json.tolerant import DECODER, decode_line, repair
+from stabdiag.readers.json.tolerant import EXTRA_DATA, decode_line, decode_value
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
 # A list of objects or of lists, as against a line of text that begins with a bracket.
@@ -98,10 +99,11 @@ def _is_table(line: bytes) -> bool:
     """Return True if a single line has columns or several records, rather than one record."""
     text = line.decode("utf-8", "replace")
     try:
-        value = DECODER.decode(repair(text))
-    except (ValueError, RecursionError):
+        value = decode_value(text)
+    except (ValueError, RecursionError) as error:
         is_open = _TABLE_FIRST.match(line) is not None and line.count(b"[") > line.count(b"]")
-        return is_open or _breaks_off(text)
+        has_record = isinstance(error, JSONDecodeError) and error.msg == EXTRA_DATA
+        return is_open or (not has_record and _breaks_off(text))
     by_path = dict(leaves(value, ()))
     values = list(by_path.values())
     lists = [leaf for leaf in values if isinstance(leaf, list)]

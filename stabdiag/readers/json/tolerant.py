@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.columns import BadLine
@@ -42,6 +42,11 @@ _CONSTANTS: Final = frozenset({"true", "false", "null"})
 
 _JSON_SPACE: Final = lazy_pattern(r"\s*")
 
+# The message of the decoder if another value follows a valid one.
+EXTRA_DATA: Final = "Extra data"
+# A line of many objects is recognized by this many characters.
+_EXAMINED_CHARS: Final = 1 << 14
+
 # This many opening braces of a broken line are tried as the start of a complete record.
 _RESCUES: Final = 8
 
@@ -60,14 +65,14 @@ def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
             records += decoded
             continue
         for number, line in enumerate(batch, start=start + 1):
-            decoded_records, reason = decode_line(line)
+            decoded_records, end, reason = _decode_line(line)
             if reason and line.startswith("{'") and '"' not in line:
                 # A Python dict among JSON lines.
-                decoded_records, reason = decode_line(line.replace("'", '"'))
+                decoded_records, end, reason = _decode_line(line.replace("'", '"'))
             if reason:
-                bad.append(
-                    BadLine(line=number, reason=reason, above=len(records), text=lines[number - 1])
-                )
+                # The beginning of a long line of many records was read.
+                text = line[end:] if end > _EXAMINED_CHARS else lines[number - 1]
+                bad.append(BadLine(line=number, reason=reason, above=len(records), text=text))
             records += decoded_records
     steps = epoch_steps(records)
     if steps:
@@ -80,17 +85,57 @@ def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
 
 def decode_line(line: str) -> tuple[list[Record], str]:
     """Return the records on a line, and an error message, or ""."""
+    return _decode_line(line)[::2]
+
+
+def begins_with_records(line: str) -> bool:
+    """Return True if a line has objects only; of a very long one, its beginning is examined."""
+    if len(line) > _EXAMINED_CHARS:
+        beginning = _decode_objects(line[:_EXAMINED_CHARS].strip().lstrip("\ufeff"))
+        if beginning.records and beginning.reason in ("", _BREAKS_OFF):
+            return True
+    records, reason = decode_line(line)
+    return bool(records) and not reason
+
+
+def _decode_line(line: str) -> tuple[list[Record], int, str]:
+    """Return the records on a line, the position of the first error, and its message, or ""."""
     line = line.strip().lstrip("\ufeff")
-    records, end, reason = _decode_objects(line)
+    records, end, reason, fault = _decode_objects(line)
     if not reason:
-        return records, ""
-    repaired = repair(line)
-    if repaired != line:
-        repaired_records, _, error = _decode_objects(repaired)
-        if not error:
-            return repaired_records, ""
+        return records, end, ""
+    # No object is first on another line.
+    repaired = _repaired(line, fault) if line.startswith("{") else line
+    if repaired != line and not (decoded := _decode_objects(repaired)).reason:
+        return decoded.records, len(line), ""
     rescued = _records_after_break(line, end)
-    return records + rescued, reason
+    return records + rescued, end, reason
+
+
+def decode_value(text: str) -> Any:
+    """Return the value of a text that begins with a JSON object, repaired if need be.
+
+    Raises:
+        ValueError: If the text is not one value.
+        RecursionError: If it is nested too deeply.
+    """
+    try:
+        return DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        if error.msg == EXTRA_DATA:
+            raise
+        repaired = _repaired(text, error.pos)
+        if repaired == text:
+            raise
+    return DECODER.decode(repaired)
+
+
+def _repaired(text: str, fault: int) -> str:
+    """Return a repaired text, or the text itself if nothing up to its fault can be repaired."""
+    above = text[: fault + _EXAMINED_CHARS]
+    if len(above) < len(text) and _JSON_TOKEN.sub(_as_json, above) == above:
+        return text
+    return repair(text)
 
 
 def _decode_batch(lines: list[str]) -> list[Record] | None:
@@ -105,24 +150,38 @@ def _decode_batch(lines: list[str]) -> list[Record] | None:
     return records if is_complete else None
 
 
-def _decode_objects(line: str) -> tuple[list[Record], int, str]:
-    """Decode consecutive objects up to the first error, and return its position and message."""
+class _Objects(NamedTuple):
+    """Consecutive objects up to the first error.
+
+    ``end`` is the start of the object with the error, ``fault`` its position.
+    """
+
+    records: list[Record]
+    end: int
+    reason: str = ""
+    fault: int = 0
+
+
+def _decode_objects(line: str) -> _Objects:
+    """Decode consecutive objects up to the first error."""
     records: list[Record] = []
     end = 0
     while end < len(line):
         try:
             value, stop = DECODER.raw_decode(line, end)
         except RecursionError:
-            return records, end, "nested too deeply"
+            return _Objects(records, end, "nested too deeply", len(line))
         except json.JSONDecodeError as error:
-            return records, end, _error_message(line, end, error)
+            return _Objects(records, end, _error_message(line, end, error), error.pos)
         if not isinstance(value, dict):
-            return records, end, f"not an object but {_TYPE_NAMES.get(type(value), 'a number')}"
+            found = _TYPE_NAMES.get(type(value), "a number")
+            return _Objects(records, end, f"not an object but {found}", stop)
         records.append(value)
         end = _JSON_SPACE.match(line, stop).end()  # type: ignore[union-attr]  # matches anywhere
-    return records, end, ""
+    return _Objects(records, end)
 
 
+_BREAKS_OFF: Final = "breaks off"
 _TYPE_NAMES: Final = {list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
 
 
@@ -132,7 +191,7 @@ def _error_message(line: str, start: int, error: json.JSONDecodeError) -> str:
     if line[start] != "{":
         return "not JSON" if start == 0 else f"more than a JSON object (from character {start + 1})"
     if error.pos >= len(line) or error.msg.startswith("Unterminated"):
-        return "breaks off"
+        return _BREAKS_OFF
     return f"not JSON ({error.msg.lower()} at character {error.pos + 1})"
 
 
@@ -145,9 +204,9 @@ def _records_after_break(line: str, start: int) -> list[Record]:
         start = line.find("{", start + 1)
         if start < 0:
             return []
-        records, _, reason = _decode_objects(line[start:])
-        if not reason:
-            return records
+        decoded = _decode_objects(line[start:])
+        if not decoded.reason:
+            return decoded.records
     return []
 
 
