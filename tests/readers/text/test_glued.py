@@ -127,6 +127,18 @@ def test_only_the_beginning_of_a_very_long_line_is_read(read):
     assert len(Text(page.encode()).data) <= LONGEST_TEXT_LINE
 
 
+@pytest.mark.parametrize("end", ["\\n", "^M"])
+def test_line_ends_that_are_shown_far_apart_end_no_record(end):
+    page = ("x" * 3000 + end) * 100
+    assert Text(page.encode()).data.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("end", ["\\n", "^M", "<br>"])
+def test_line_ends_that_are_shown_below_a_picture_end_records(read, end):
+    history = read("x" * 100_000 + end + end.join(LINES))
+    assert history.series["loss"].values.tolist() == pytest.approx([loss_at(n) for n in range(60)])
+
+
 @pytest.mark.parametrize("sign", [" ", ",", "; "])
 def test_a_very_long_line_is_not_cut_within_a_number(sign):
     data = Text(f"1234567.5{sign}".encode() * 10_000).data

@@ -7,8 +7,11 @@ line end, writes its progress bars or records one after the other. So does a pas
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import islice
 from typing import Final
+
+import numpy as np
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import count_line_ends
@@ -107,6 +110,8 @@ _NEXT_RECORD: Final = (
     ((_PROGRESS_LABEL,), _NEXT_PROGRESS, rb"\r\g<0>"),
 )
 _MIN_GLUED: Final = 2
+# Most records are at most as long.
+_LONGEST_RECORD: Final = 2000
 
 # A message of glog after a record, which another thread wrote: grad_norm 1.2W0304 05:06:07.123 …
 _MESSAGE: Final = lazy_pattern(rb"(?<=[\d)\]}])(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d)")
@@ -250,18 +255,28 @@ def _separate_long_lines(block: bytes) -> bytes:
             for parts, pattern, replacement in separators
             if any(part in ends for part in parts)
         ]
-        if sum(len(pattern.findall(ends)) for pattern, _ in present) >= _MIN_GLUED:
+        if _are_records(
+            match.start() for pattern, _ in present for match in pattern.finditer(ends)
+        ):
             for pattern, replacement in present:
                 block = pattern.sub(replacement, block)
     return block
+
+
+def _are_records(places: Iterable[int]) -> bool:
+    """Return True if records end at these places: in a text of any bytes, they are far apart."""
+    ordered = sorted(places)
+    return len(ordered) >= _MIN_GLUED and bool(np.median(np.diff(ordered)) <= _LONGEST_RECORD)
 
 
 def _separate_labels(block: bytes) -> bytes:
     """Return a paste with a carriage return before each label that follows another record."""
     labels = {match[1] for match in islice(_BAR_LABEL.finditer(block), _MAX_BAR_LABELS)}
     for label in sorted(labels):
+        if block.count(label) <= _MIN_GLUED:
+            continue
         glued = re.compile(_GLUED_LABEL % ((re.escape(label),) * 3))
-        if block.count(label) > _MIN_GLUED and len(glued.findall(block)) >= _MIN_GLUED:
+        if len(glued.findall(block)) >= _MIN_GLUED:
             block = glued.sub(rb"\r\g<0>", block)
     return block
 
