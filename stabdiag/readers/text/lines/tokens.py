@@ -234,14 +234,19 @@ def under_its_heading(data: bytes, begin: int, line: bytes) -> bytes:
 
 
 def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each piece of a long line that may name a loss."""
-    end = 0
-    place = line.find(word)
-    while place >= 0:
-        begin = max(place - LONGEST, end)
-        end = max(min(begin + LONGEST, len(line)), place + len(word))
-        yield begin, end
-        place = line.find(word, end)
+    """Yield the start and end of each piece of a long line that may name a loss.
+
+    The line is cut at blanks, and at the same places for every word: the fields of a piece are
+    found once. A piece without a blank is no record.
+    """
+    begin = 0
+    while begin < len(line):
+        end = begin + LONGEST
+        if end < len(line):
+            end = line.rfind(b" ", begin + LONGEST // 2, end) + 1 or end
+        if line.find(word, begin, end) >= 0 and line.find(b" ", begin, end) >= 0:
+            yield begin, end
+        begin = end
 
 
 class Field(NamedTuple):
