@@ -148,8 +148,8 @@ def _describe(stream: Stream, head: bytes) -> str:
         return CSV_WITHOUT_NAMES
     if len(re.findall(_DRAWN_CURVE, head)) >= _MIN_REPEATS:
         return _PICTURE
-    values = stream.peek(_VALUE_BYTES)
-    return f"{_describe_values(values)}{_describe_failure(values)}"
+    values = _describe_values(stream.peek(_HEAD_SIZES[-1]))
+    return f"{values}{_describe_failure(stream.peek(_VALUE_BYTES))}"
 
 
 def _lacks_header(head: bytes) -> bool:
@@ -178,7 +178,7 @@ def _describe_values(data: bytes) -> str:
     from stabdiag.readers.text.lines.spans import find_spans
 
     counts: Counter[str] = Counter()
-    for line, count in Counter(cleaned(data).split(b"\n")).items():
+    for line, count in Counter(cleaned(data)[:_VALUE_BYTES].split(b"\n")).items():
         if len(line) <= _MAX_SNIFFED_LINE:
             counts.update(dict.fromkeys(find_spans(line), count))
     loss = next(iter(loss_names(counts)), None)
@@ -207,8 +207,8 @@ CSV: Final = "csv"
 _BY_SUFFIX: Final = tuple(candidate for candidate in READERS if candidate.suffixes)
 
 # Lines of a known format are searched for in this many bytes at the head. If other lines fill them,
-# which is rare, the search takes the next size.
-_HEAD_SIZES: Final = (1 << 17, 1 << 22, 1 << 24)
+# which is rare, the search takes the second size.
+_HEAD_SIZES: Final = (1 << 17, 1 << 24)
 _FINAL_SIZE: Final = 1 << 22
 
 _EARLY, _TEXT, _LATE, _LAST = (

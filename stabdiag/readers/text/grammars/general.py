@@ -24,12 +24,8 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence.loss_evidence import evidence
 from stabdiag.readers.text.evidence.sample import TextEvidence, find_planned_epochs
 from stabdiag.readers.text.evidence.unknown import evidence_of_totals, unknown_evidence
-from stabdiag.readers.text.grammars.lists import (
-    find_lists,
-    may_have_lists,
-    read_lists,
-)
-from stabdiag.readers.text.lines.clean import Text, cleaned
+from stabdiag.readers.text.grammars.lists import find_lists, may_have_lists, read_lists
+from stabdiag.readers.text.lines.clean import cleaned, whole_text
 from stabdiag.readers.text.lines.counters import EPOCH, STEP
 from stabdiag.readers.text.lines.line_forms import may_contain
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, OBJECTIVES
@@ -85,7 +81,7 @@ def _find_lists(head: bytes, source: str) -> Mapping[str, list[bytes]]:
     """Return the lists of losses at the head of a log, which may be very long lines. Cached."""
     if not may_have_lists(head):
         return {}
-    return find_lists(Text(head, longest_line=len(head)).data, source)
+    return find_lists(whole_text(head), source)
 
 
 def read(stream: Stream) -> Columns:

@@ -116,8 +116,8 @@ class Text:
     that is printed on several lines is one line, as is a name above its value. The ``>`` of a
     quoted mail is removed, as are source code between fences and marks of emphasis. Full-width
     punctuation and quotation marks are ASCII, and names of losses are in English. Only the
-    beginning of a very long line is kept; ``cut_losses`` is the number of losses in the ends that
-    are cut off.
+    beginning of a very long line is kept, unless the text ``is_whole``; ``cut_losses`` is the
+    number of losses in the ends that are cut off.
     """
 
     def __init__(
@@ -135,7 +135,9 @@ class Text:
         block = separate_records(without_emphasis(_plain_signs(block)))
         self._first = first_line
         self._breaks = _NO_BREAKS
+        whole = block
         block, self.cut_losses = _without_long_ends(block, longest_line)
+        self.is_whole = block is whole
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
             if b"\r" in block:
@@ -251,7 +253,8 @@ def _joined(block: bytes) -> bytes:
     return block
 
 
-@lru_cache(maxsize=1)
+# A text without a known form is tried in full, at its head, and without its decorations.
+@lru_cache(maxsize=8)
 def _head_text(head: bytes) -> Text:
     return Text(head)
 
@@ -259,6 +262,12 @@ def _head_text(head: bytes) -> Text:
 def cleaned(head: bytes) -> bytes:
     """Return a cleaned head. Cached, as several formats are tried on it."""
     return _head_text(head).data
+
+
+def whole_text(head: bytes) -> bytes:
+    """Return a cleaned head in which very long lines have their ends."""
+    text = _head_text(head)
+    return text.data if text.is_whole else Text(head, longest_line=len(head)).data
 
 
 def first_text(block: bytes) -> Text:
