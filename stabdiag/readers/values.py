@@ -68,19 +68,9 @@ _BAD_VALUE: Final = lazy_pattern(
     re.IGNORECASE,
 )
 # Each of these spellings in ASCII contains one of these, which are found much faster.
-_BAD_VALUE_PARTS: Final = (
-    *("nan", "inf", "#", "*", "+++", "1.$", "overflow", "diverged"),
-    *(
-        "indetermin",
-        "indefini",
-        "finit",
-        "umber",
-        "zahl",
-        "def.",
-        "endlich",
-        "nombre",
-        "numero reale",
-    ),
+_BAD_VALUE_PART: Final = lazy_pattern(
+    r"nan|inf|[#*]|\+\+\+|1\.\$|overflow|diverged|indetermin|indefini|finit|umber|zahl|def\."
+    r"|endlich|nombre|numero reale"
 )
 # Longer texts are not values.
 _LONGEST_VALUE: Final = 200
@@ -97,7 +87,7 @@ def not_finite(text: str) -> float | None:
     if len(text) > _LONGEST_VALUE:
         return None
     lowered = text.lower()
-    if text.isascii() and not any(part in lowered for part in _BAD_VALUE_PARTS):
+    if text.isascii() and _BAD_VALUE_PART.search(lowered) is None:
         return None
     if "<" in text or "m" in text:
         text = _MARKUP.sub("", text)

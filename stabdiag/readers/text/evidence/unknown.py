@@ -20,6 +20,7 @@ from stabdiag.readers.text.evidence.loss_evidence import evidence
 from stabdiag.readers.text.evidence.sample import Sample, TextEvidence, is_lost, take_sample
 from stabdiag.readers.text.lines.counters import find_headings, is_word
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization
+from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.text.lines.measure_words import SPLIT
 from stabdiag.readers.text.lines.spans import find_spans
 from stabdiag.readers.text.lines.tokens import LONGEST, has_number
@@ -282,6 +283,8 @@ def _rewards_by_letter(head: bytes) -> Iterator[Normalization]:
 
 
 def _is_frequent(pattern: bytes, head: bytes) -> bool:
+    if re.search(pattern, outline(head)) is None:  # most texts repeat a few lines
+        return False
     return len([*islice(re.finditer(pattern, head), _MIN_PAIRS)]) >= _MIN_PAIRS
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN
-from stabdiag.readers.text.lines.line_forms import may_contain, outline
+from stabdiag.readers.text.lines.line_forms import line_forms, may_contain, outline
 from stabdiag.readers.values import NULL_WORDS, PHRASES, not_finite
 
 # A loss without a value. It has the form of a number, so that every pattern finds it, and no
@@ -143,7 +143,12 @@ def plain_values(data: bytes) -> bytes:
             data = _NAN32.sub(rb"\1", data)
             data = _WITH_DECIMALS.sub(rb"\1", data)
             data = _without_marks(data)
-    return _OF_A_LOSS.sub(_value_of_a_loss, data) if _OF_A_LOSS.search(outline(data)) else data
+    if _OF_A_LOSS.search(outline(data)) is None:
+        return data
+    # The zero of #DIV/0 is a part of its spelling.
+    matches = _OF_A_LOSS.finditer(b"\n".join(line_forms(data)))
+    has_odd_values = any(_value_of_a_loss(match) != match[0] for match in matches)
+    return _OF_A_LOSS.sub(_value_of_a_loss, data) if has_odd_values else data
 
 
 def _without_marks(data: bytes) -> bytes:
