@@ -191,7 +191,10 @@ def _grows(lists: Mapping[str, list[bytes]], values: list[bytes]) -> bool:
 
 def _values(text: bytes) -> list[bytes]:
     """Return the numbers of a list; none if it has anything else."""
-    tokens = _WRAPPED_LIST.sub(rb"\1", text).replace(b",", b" ").split()
+    text = _WRAPPED_LIST.sub(rb"\1", text) if b"(" in text else text
+    if b":" in text:  # the time on a progress bar
+        return []
+    tokens = text.replace(b",", b" ").split()
     values = [token for token in tokens if token != _ELLIPSIS]
     return values if all(map(_NUMBER.fullmatch, values)) else []
 

@@ -28,6 +28,7 @@ GAMES: Final = (b"episode", b"game", b"trial", b"generation")
 _COUNT_PATTERN: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}(?:\.\d{1,3})?[KMB]|\d{1,12}"
 # An epoch in other languages, and a training step in Chinese tutorials.
 _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
+_EPOCH_WORDS: Final = frozenset({b"ep", *_OF_EPOCHS.split(b"|")})
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
 # It is searched for in lower case, by the first bytes of all these words. An option of a command
@@ -149,7 +150,7 @@ def counter_matches(data: bytes) -> Iterator[re.Match[bytes]]:
 def counter_word(match: re.Match[bytes]) -> bytes:
     """Return the normalized word of a counter."""
     word: bytes = match[1]
-    return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
+    return EPOCH if word in _EPOCH_WORDS else word
 
 
 def find_headings(data: bytes) -> Iterator[tuple[int, bytes, int]]:
@@ -170,6 +171,8 @@ def find_positions(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 def counter_value(digits: bytes) -> int:
     """Return the value of a counter."""
+    if digits.isdigit():
+        return int(digits)
     unit = b" KMB".find(digits[-1:].upper())
     if unit < 0:
         return int(digits.replace(b",", b""))

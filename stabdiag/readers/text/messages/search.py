@@ -93,7 +93,9 @@ def find_failure(data: bytes, longest: int) -> tuple[int, bytes] | None:
             if len(line) <= longest and states_failure(line):
                 return begin, line
             begin += len(line) + 1
-    start = data.find(b"\n", len(data) - _ENDING_BYTES) + 1 if len(data) > _ENDING_BYTES else 0
+    # A single line may be longer.
+    start = max(len(data) - _ENDING_BYTES, 0)
+    start = max(data.find(b"\n", start) + 1, start) if start else 0
     end = data[start:]
     places = [
         *(place for place, _, _ in _find_messages(end, _MESSAGE_ANCHORS)),
