@@ -254,7 +254,7 @@ def _has_failure_word(data: bytes) -> bool:
 
 def may_report(data: bytes) -> bool:
     """Return True if a text may report a failure; cheap."""
-    return _has_failure_word(data) and any(anchor in data for anchor in _FAILURE_ANCHORS)
+    return bool(words_in(data, _FAILURE_ANCHORS)) and _has_failure_word(data)
 
 
 def is_exception(line: bytes) -> bool:
