@@ -123,13 +123,15 @@ class ContinuingLines:
             value = _DECIMAL.search(shown) or _NAN_WORD.search(shown)
             if value is not None and not evaluation_prefix(shown, value.start()):
                 by_form[row_form(shown)].append((at, line, 0))
+        repeated = {form: rows for form, rows in by_form.items() if len(rows) >= _MIN_OF_A_LOOP}
+        if not repeated:
+            return []
         above = {row_form(line[:_MAX_LINE]) for line in self._above.split(b"\n")}
         return next(
             (
                 lines
-                for form, lines in by_form.items()
-                if len(lines) >= _MIN_OF_A_LOOP
-                and form not in above
+                for form, lines in repeated.items()
+                if form not in above
                 and _have_continued_count([line[:_MAX_LINE] for _, line, _ in lines])
             ),
             [],
