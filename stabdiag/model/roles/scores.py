@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from enum import IntEnum
@@ -34,7 +33,7 @@ class Direction(IntEnum):
 # The names are compared without underscores, splits and words that say how a score is averaged.
 # Names of two or three letters that also mean something else count only with an evaluation word.
 # Most logs have no score, so the patterns are compiled where they are used.
-_HIGHER: Final = (
+_HIGHER: Final = lazy_pattern(
     r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pixel|class|combined|[am])?"
     r"acc(uracy)?\d*"
     r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|accnorm|rewardsaccurac(y|ies)"
@@ -52,16 +51,16 @@ _HIGHER: Final = (
     r"|hit(s|rate|ratio)(at)?\d*|(hit|hr)(at)?\d+|r(at)?(1|5|10)|inceptionscore|is\d+k|clipscore"
     r"|(ents|cats|spans)[fpr]|(dep)?[ul]as|tagacc|elo(rating)?|(d4rl|human)score"
 )
-_LOWER: Final = (
+_LOWER: Final = lazy_pattern(
     r"[wcu]er|(word|char|character|token|phone|phoneme|sentence|top\d+)?err(or)?rates?"
     r"|top\d+err(or)?|equalerrorrate|perplexity|ppl|fid\d*k?(full)?|kid\d+k?(full)?|lpips|niqe"
     r"|n?r?mse|rms[lp]e|r?rse|rae|mae|s?mape|mean(squared|absolute)error|rootmeansquarederror|bitsper(char|byte|dim)"
     r"|bp[bcd]|brier(score)?|epe|(abs|sq)rel|silog"
 )
-_HIGHER_IF_EVALUATED: Final = (
+_HIGHER_IF_EVALUATED: Final = lazy_pattern(
     r"em|ap|snr|sdr|(combined)?score|(episodic|episode|ep)?(reward|return|ret)s?"
 )
-_LOWER_IF_EVALUATED: Final = r"per|ter|mer|der|eer|ece|kid|err(or)?|fvd|fad|mcd"
+_LOWER_IF_EVALUATED: Final = lazy_pattern(r"per|ter|mer|der|eer|ece|kid|err(or)?|fvd|fad|mcd")
 
 # Words that describe where a score was measured, or how it was averaged.
 _QUALIFIERS: Final = frozenset(
@@ -85,7 +84,7 @@ PROPERTIES: Final = frozenset(
 )
 
 # The names of scores that need no qualifier after a section, as in Set5/PSNR.
-_BY_LAST_WORD: Final = (
+_BY_LAST_WORD: Final = lazy_pattern(
     r"f1(score)?|psnry?|ssimy?|lpips|niqe|bleu\d*|rouge[12l]|[wc]er|fid\d*k?(full)?|miou|mdice"
     r"|auroc|map(\d+(iou)?)?"
 )
@@ -116,7 +115,7 @@ _NUMBERED_SET: Final = lazy_pattern(
 # Lightning names the data loader behind the name of each metric.
 _DATA_LOADER: Final = lazy_pattern(r"/dataloader_idx_0$")
 
-_ACCURACY_NAME: Final = (
+_ACCURACY_NAME: Final = lazy_pattern(
     r"(sparse)?(categorical)?(token)?acc(uracy)?1?|(acc(uracy)?)?top1(acc(uracy)?)?|prec1"
 )
 _ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
@@ -145,9 +144,7 @@ def score_direction(name: str) -> Direction | None:
     if "/" in own:
         last = name_words(last_word(own))
         return (
-            _direction(last, is_heldout=False)
-            if re.fullmatch(_BY_LAST_WORD, "".join(last))
-            else None
+            _direction(last, is_heldout=False) if _BY_LAST_WORD.fullmatch("".join(last)) else None
         )
     return _direction(_of_set(words), is_heldout=False)
 
@@ -159,11 +156,15 @@ def _words_of_score(words: Sequence[str]) -> Sequence[str]:
 
 
 def _direction(words: Sequence[str], *, is_heldout: bool) -> Direction | None:
+    tried = None
     for qualifiers in (_MINIMAL_QUALIFIERS, _QUALIFIERS):
         key = "".join(word for word in words if word not in qualifiers)
-        if re.fullmatch(_HIGHER, key) or (is_heldout and re.fullmatch(_HIGHER_IF_EVALUATED, key)):
+        if key == tried:  # no other word is a qualifier
+            break
+        tried = key
+        if _HIGHER.fullmatch(key) or (is_heldout and _HIGHER_IF_EVALUATED.fullmatch(key)):
             return Direction.HIGHER
-        if re.fullmatch(_LOWER, key) or (is_heldout and re.fullmatch(_LOWER_IF_EVALUATED, key)):
+        if _LOWER.fullmatch(key) or (is_heldout and _LOWER_IF_EVALUATED.fullmatch(key)):
             return Direction.LOWER
     return None
 
@@ -178,10 +179,12 @@ def accuracy_role(name: str) -> str | None:
     own = _DATA_LOADER.sub("", without_run(name))
     if len(own) > _MAX_SCORE_NAME or is_setting(own):
         return None
+    is_training, is_heldout = is_training_score(own), is_evaluation(own)
+    if is_training == is_heldout:
+        return None
     words = _singular_words(own)
     key = "".join(word for word in words if word not in _ACCURACY_QUALIFIERS)
-    is_training, is_heldout = is_training_score(own), is_evaluation(own)
-    if "best" in words or is_training == is_heldout or not re.fullmatch(_ACCURACY_NAME, key):
+    if "best" in words or not _ACCURACY_NAME.fullmatch(key):
         return None
     return "accuracy" if is_training else "eval_accuracy"
 
