@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from json import JSONDecodeError
-from typing import Final
+from typing import Any, Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.json.histories import is_history, is_numbered, leaves
 from stabdiag.readers.json.keyed import LONG
-from stabdiag.readers.json.tolerant import EXTRA_DATA, decode_line, decode_value
+from stabdiag.readers.json.tolerant import DECODER, decode_line, repair_fault
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
 # A list of objects or of lists, as against a line of text that begins with a bracket.
@@ -32,6 +32,9 @@ _LONGEST_SETTINGS: Final = 1 << 14
 _MIN_LINES_BELOW: Final = 2
 # [20] loss: 2.5, in contrast, is a line of text.
 _JSON_LINE: Final = lazy_pattern(rb"\s*(?:[\]{},\"]|\[[^\n]*[\[\],]\s*$)")
+
+# The message of the decoder if another value follows a valid one.
+_EXTRA_DATA: Final = "Extra data"
 
 # A loss with the first character of its value.
 _LOSS_VALUE: Final = lazy_pattern(r'loss"\s{0,8}:\s{0,8}["\[]{0,2}[-+.\dnNiI]')
@@ -99,10 +102,10 @@ def _is_table(line: bytes) -> bool:
     """Return True if a single line has columns or several records, rather than one record."""
     text = line.decode("utf-8", "replace")
     try:
-        value = decode_value(text)
+        value = _decode_object(text)
     except (ValueError, RecursionError) as error:
         is_open = _TABLE_FIRST.match(line) is not None and line.count(b"[") > line.count(b"]")
-        has_record = isinstance(error, JSONDecodeError) and error.msg == EXTRA_DATA
+        has_record = isinstance(error, JSONDecodeError) and error.msg == _EXTRA_DATA
         return is_open or (not has_record and _breaks_off(text))
     by_path = dict(leaves(value, ()))
     values = list(by_path.values())
@@ -117,6 +120,24 @@ def _is_table(line: bytes) -> bool:
     inside = [metric.values() if isinstance(metric, dict) else () for metric in value.values()]
     numbered = all(any(map(is_numbered, members)) for members in inside)
     return numbered or (len(lists) == len(values) and any(len(item) > 1 for item in lists))
+
+
+def _decode_object(text: str) -> Any:
+    """Return the value of a text that begins with a JSON object, repaired if need be.
+
+    Raises:
+        ValueError: If the text is not one value.
+        RecursionError: If it is nested too deeply.
+    """
+    try:
+        return DECODER.decode(text)
+    except JSONDecodeError as error:
+        if error.msg == _EXTRA_DATA:
+            raise
+        repaired = repair_fault(text, error.pos)
+        if repaired == text:
+            raise
+    return DECODER.decode(repaired)
 
 
 def _breaks_off(line: str) -> bool:

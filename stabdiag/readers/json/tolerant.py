@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.columns import BadLine
@@ -42,8 +42,6 @@ _CONSTANTS: Final = frozenset({"true", "false", "null"})
 
 _JSON_SPACE: Final = lazy_pattern(r"\s*")
 
-# The message of the decoder if another value follows a valid one.
-EXTRA_DATA: Final = "Extra data"
 # A line of many objects is recognized by this many characters.
 _EXAMINED_CHARS: Final = 1 << 14
 
@@ -104,33 +102,16 @@ def _decode_line(line: str) -> tuple[list[Record], int, str]:
     records, end, reason, fault = _decode_objects(line)
     if not reason:
         return records, end, ""
-    # No object is first on another line.
-    repaired = _repaired(line, fault) if line.startswith("{") else line
-    if repaired != line and not (decoded := _decode_objects(repaired)).reason:
-        return decoded.records, len(line), ""
+    # The objects above are valid. What follows them is no object if it begins as something else.
+    rest = line[end:]
+    repaired = repair_fault(rest, fault - end) if rest.startswith("{") else rest
+    if repaired != rest and not (decoded := _decode_objects(repaired)).reason:
+        return records + decoded.records, len(line), ""
     rescued = _records_after_break(line, end)
     return records + rescued, end, reason
 
 
-def decode_value(text: str) -> Any:
-    """Return the value of a text that begins with a JSON object, repaired if need be.
-
-    Raises:
-        ValueError: If the text is not one value.
-        RecursionError: If it is nested too deeply.
-    """
-    try:
-        return DECODER.decode(text)
-    except json.JSONDecodeError as error:
-        if error.msg == EXTRA_DATA:
-            raise
-        repaired = _repaired(text, error.pos)
-        if repaired == text:
-            raise
-    return DECODER.decode(repaired)
-
-
-def _repaired(text: str, fault: int) -> str:
+def repair_fault(text: str, fault: int) -> str:
     """Return a repaired text, or the text itself if nothing up to its fault can be repaired."""
     above = text[: fault + _EXAMINED_CHARS]
     if len(above) < len(text) and _JSON_TOKEN.sub(_as_json, above) == above:
@@ -170,7 +151,7 @@ def _decode_objects(line: str) -> _Objects:
         try:
             value, stop = DECODER.raw_decode(line, end)
         except RecursionError:
-            return _Objects(records, end, "nested too deeply", len(line))
+            return _Objects(records, end, "nested too deeply", end)
         except json.JSONDecodeError as error:
             return _Objects(records, end, _error_message(line, end, error), error.pos)
         if not isinstance(value, dict):
