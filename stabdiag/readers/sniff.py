@@ -363,17 +363,20 @@ def _unknown(stream: Stream) -> Reader | None:
 def _has_record(candidate: Reader, stream: Stream, head: bytes) -> bool:
     """Return True if a reader finds a record in a whole log: its name does not make it a format.
 
-    A document is not a record, even with other lines around it.
+    A document is no record, also with other lines around it. Damaged JSON remains JSON: a part of
+    its numbers is no value.
     """
-    try:
-        rows = candidate.read(Stream(stream.name, BytesIO(head))).rows
-    except LogError:
-        return False
-    if rows > 1:
-        return True
     from stabdiag.readers.json.lines import is_quoted
 
-    return not is_quoted(head.splitlines())
+    if is_quoted(head.splitlines()):
+        return False
+    if head.lstrip().startswith(b'{"'):
+        return True
+    try:
+        candidate.read(Stream(stream.name, BytesIO(head)))
+    except LogError:
+        return False
+    return True
 
 
 def _by_suffix(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | None:
