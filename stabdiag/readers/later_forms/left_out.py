@@ -63,12 +63,14 @@ _NAMED_ROWS: Final = lazy_pattern(
     rb"[ \t\r]{0,8}(?=\n|$)){1,400}"
 )
 
-# The cells of a row between other signs, one of them a decimal number: 201:2.31:0.001, 201^2.31.
+# The cells of a row between other signs, one of them a decimal number: 201:2.31:0.001, 201^2.31,
+# 201 & 2.31 \\\\
 # Times have two digits between their colons.
 _ROW_BETWEEN_SIGNS: Final = lazy_pattern(
     r"\s{0,40}\d{1,12}(?=[^\n]{0,400}(?:\d\.\d|nan|inf))(?![:\d]{0,9}\d:\d\d(?:\.\d{1,9})?\s{0,40}$)"
     r"\s{0,8}(?P<sign>[^\w\s.+-])\s{0,8}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)"
-    r"(?:\s{0,8}(?P=sign)\s{0,8}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)){0,60}\s{0,40}",
+    r"(?:\s{0,8}(?P=sign)\s{0,8}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)){0,60}"
+    r"\s{0,40}[^\w\s]{0,3}\s{0,8}",
     re.IGNORECASE,
 )
 

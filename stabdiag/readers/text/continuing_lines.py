@@ -8,6 +8,7 @@ units, such as ``Epoch[20] Batch [40] cross-entropy=2.1`` below step 300.
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -61,17 +62,21 @@ class ContinuingLines:
 
     def look(self, data: bytes, parts: Iterable[TextPart], first_line: int) -> None:
         """Add the next block, the records in it, and the number of its first line."""
+        parts = [*parts]
+        losses = sorted(
+            start for part in parts if any(map(is_a_loss, part.names)) for start in part.starts[-2:]
+        )
+        # Lines of another form may have steps as well.
+        end = losses[-1] if losses else len(data)
         last: list[tuple[int, float]] = []
-        unnumbered: list[tuple[int, float]] = []
         for part in parts:
-            if any(map(is_a_loss, part.names)):
-                unnumbered += [(start, math.nan) for start in part.starts[-2:]]
-            if self._step in part.names and len(part.starts):
+            if self._step in part.names:
                 cells = part.cells[part.names.index(self._step)]
-                rows = range(max(len(part.starts) - 2, 0), len(part.starts))
+                count = bisect(part.starts, end)
+                rows = range(max(count - 2, 0), count)
                 last += [(part.starts[row], as_float(cells[row] or b"")) for row in rows]
         # Tables name their steps in many ways.
-        last = sorted(last or unnumbered)
+        last = sorted(last) or [(start, math.nan) for start in losses]
         if last:
             self._steps = (*self._steps, *(step for _, step in last))[-2:]
             end = data.find(b"\n", last[-1][0])

@@ -79,6 +79,7 @@ LOOPS = {
         *(f"{n}:{n / 9:.3f}:0.1" for n in range(150, 190, 5)),
     ],
     "rows between other signs": [f"{n}^{n / 9:.3f}^0.1" for n in range(150, 210, 5)],
+    "rows of TeX": [f"{n} & {n / 9:.3f} & 0.1 \\\\" for n in range(150, 210, 5)],
     "decimal commas": [f"{n};{n / 90:.3f};0,1".replace(".", ",") for n in range(31, 60)],
     "batches of epochs": [
         f"pass {6 + n // 10} part {n % 10} gave {n / 100:.3f}" for n in range(40)
@@ -150,3 +151,9 @@ def test_lines_below_tables_that_name_their_steps_otherwise_are_not_ignored(put)
     lines = [f"10:{n} | batch    {n} | cost {n / 9:.3f} | 2.5e-04" for n in range(31, 59)]
     path = put("\n".join([*tables, *lines]))
     assert stabdiag.diagnose(path).diagnosis.severity in ("warning", "error")
+
+
+def test_lines_of_another_form_with_steps_are_not_the_end_of_the_records(put):
+    blocks = [f"---\nstep: {n}\ntrain:\n  loss: {loss}" for n, loss in enumerate(LOSSES)]
+    lines = [f"step {n} - mse: {n / 9:.3f} - mae: 0.{n}" for n in range(30, 60)]
+    assert stabdiag.diagnose(put("\n".join([*blocks, *lines]))).diagnosis.slug != "healthy"
