@@ -262,6 +262,7 @@ def test_a_failure_below_the_last_record_is_no_part_of_it(tmp_path, line):
         "stale file handle: /data",
         "Aborting due to previous failure",
         "WARNING: gradient norm is NaN",
+        "Found inf in the gradients of head.bias, stop here",
         "[GradScaler] scale has dropped to 0, terminating",
     ],
 )

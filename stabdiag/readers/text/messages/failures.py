@@ -94,7 +94,7 @@ _FAILURE_ANCHORS: Final = (
         b"(inf",
     ),
     *(b"(-inf", b"+Inf", b"+inf", b"-Inf"),
-    *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf"),
+    *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf", b"ound inf"),
     *(b"nan detected", b"nan found", b"nan in ", b"nan encountered", b"nan value"),
     *(b"nvalid loss", b"inimum loss scale", b"at minimum", b"inimum value", b"oss scale"),
     *(b"grad_scale is too small", b"caler"),
