@@ -42,6 +42,9 @@ _BLANKS_IN_FORM: Final = lazy_pattern(rb"\s+")
 # The parts of a progress bar: #####, =====>, ....., █████, ━━━━━
 _BAR_PARTS: Final = lazy_pattern(rb"(?:[#=]{2,}>?|[.]{2,}|(?:\xe2[\x94-\x96][\x80-\xbf]){1,})")
 
+# Where a bar begins, it has no loss yet: 0/600, 0%|
+_BAR_START: Final = lazy_pattern(rb"(?<![\d.,])0(?:/\d|%\|)")
+
 # What ends a name before its value; a number there is a value or a count.
 _NAME_ENDS: Final = b" \t:=|>~([\"'-&,;"
 _VALUE_SIGNS: Final = b":=|>"
@@ -131,7 +134,8 @@ class LossPlaces:
     ) -> None:
         """Count the lines of some forms from a line on."""
         for number, line in enumerate(lines[begin:], begin):
-            if number not in used and line.translate(ALL_DIGITS).rstrip(b"\n") in forms:
+            is_other = number not in used and line.translate(ALL_DIGITS).rstrip(b"\n") in forms
+            if is_other and _BAR_START.search(line) is None:
                 self._count += 1
                 if self._line is None:
                     self._line, self._text = first_line + number - 1, line[:MAX_UNREAD_LINE]

@@ -68,3 +68,13 @@ def test_other_lines_are_no_records(put, line):
 
 def test_a_placeholder_above_the_first_loss_is_no_record(put):
     assert diagnosis(put, FORMS["a name of the loss"], ["-", "-", *LOSSES]).slug == "healthy"
+
+
+@pytest.mark.parametrize("placeholder", ["?", "--", "N/A", "..."])
+def test_a_placeholder_where_a_bar_begins_is_no_record(put, placeholder):
+    lines = [
+        f"Epoch {n // 10}: {n % 10 * 10:3d}%|{'#' * (n % 10):10}| {n % 10}/10 "
+        f"[00:0{n % 10}<00:09, 1.8it/s, ce={loss if n % 10 else placeholder}]"
+        for n, loss in enumerate(LOSSES)
+    ]
+    assert stabdiag.diagnose(put("\n".join([*lines, ""]))).diagnosis.slug == "healthy"
