@@ -51,7 +51,7 @@ _EPOCHS: Final = (b" Epoch ", b" epoch ", b" Epoch:", b" epoch:")
 # them was lost. Epoch... (2/90 | Loss: 0.43)      Epoch... (3/90 | Loss: 0.26)
 _SAME_START: Final = lazy_pattern(
     # Many lines have no digit near their start, which is found faster than a word.
-    rb"(?m)^((?=[^\d\n]{2,41}+\d)"
+    rb"(?m)^((?=[^\d\n]{2,41}\d)"
     rb"(?=[^\d\n]{0,30}(?:poch|POCH|[Ss]tep|STEP|[Ii]ter|ITER|[Bb]atch|pisode|ound))"
     rb"[^\s\d][^\d\n]{1,40})\d[^\n]{4,600}?[\d)\]}%][ \t]{1,200}\1\d[^\n]*"
 )
