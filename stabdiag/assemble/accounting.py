@@ -169,6 +169,8 @@ def _missing_among(columns: Columns, name: str, rows: Mask) -> Mask:
     loss, none = columns.load(name), np.zeros(columns.rows, dtype=bool)
     missing = loss.null & rows
     at = np.flatnonzero(missing)
+    if not columns.distinguishes_null:
+        return none  # a blank cell says as little as a missing key
     if not 0 < len(at) <= MAX_SUMMARY or not (loss.present[at - 1] & loss.present[at + 1]).all():
         return none
     others = (columns.load(other) for other in columns.names if other != name)
