@@ -216,3 +216,24 @@ def test_a_loss_below_the_title_of_results_is_not_of_the_training(diagnosed, nam
 )
 def test_an_error_rate_of_kaldi_is_an_evaluation(diagnosed, text):
     assert "'WER' was 11.25" in diagnosed(text).summary
+
+
+def test_a_loss_with_the_name_of_its_set_keeps_it(diagnosed):
+    bars = "Train: 100%|██████| 40/40 [01:10<00:00]\nValidation: 100%|██████| 5/5 [00:04<00:00]\n"
+    summary = diagnosed(f"{bars}Train loss: 0.625, acc: 0.75\nVal loss: 0.875, acc: 0.5\n").summary
+    assert "The loss was 0.625" in summary
+    assert "the evaluation loss 0.875" in summary
+
+
+@pytest.mark.parametrize("bars", [1, 5])
+def test_the_bars_before_the_losses_of_an_epoch_are_left_out(diagnosed, bars):
+    drawn = "".join(
+        f"  train:  9{n}%|█████████▊| 9{n}/99 [00:4{n}<00:07,  1.42s/it]" for n in range(bars)
+    )
+    text = (
+        f"{drawn}{' ' * 40}Train  loss=0.625  acc=0.75\n  Val    loss=0.875  acc=0.5\n"
+        "  Saved best (val_acc=0.5)\n\nTraining done. Best val acc: 0.5\n"
+    )
+    summary = diagnosed(text).summary
+    assert "The loss was 0.625" in summary
+    assert "the evaluation loss 0.875" in summary

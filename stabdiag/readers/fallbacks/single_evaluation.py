@@ -18,7 +18,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import find_split, is_a_reward, is_evaluation, is_setting
+from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting
 from stabdiag.model.roles.scores import Direction, accuracy_role, score_direction
 from stabdiag.readers.fallbacks.only_record import with_only_record
 from stabdiag.readers.reader import Reader
@@ -40,10 +40,12 @@ _TITLE_OF_RESULTS: Final = lazy_pattern(rb"(?i)(?<![a-z])(?:eval|test|valid|resu
 _ERROR_RATE: Final = lazy_pattern(
     rb"%%([WCP]ER) (%b) \[ {0,4}\d{1,12} / \d{1,12}[^\n]{0,400}" % NUMBER_PATTERN
 )
+# Bars of tqdm are not a part of the text.
+_BAR_OF_TQDM: Final = lazy_pattern(rb"[^\n]{0,200}\d%\|[^\n\[]{0,400}\[[^\]\n]{0,200}\]")
 _TITLE_OF_TRAINING: Final = lazy_pattern(rb"(?i)train")
 # Evaluating validation set, above its scores.
 _SET_TITLE: Final = lazy_pattern(
-    rb"(?i)(?<![a-z])(train|valid|val|dev|test)(?:ing|ation)?(?![a-z])"
+    rb"(?i)(?<![a-z])(train|valid|val|dev|eval|test)(?:ing|ation)?(?![a-z])"
 )
 
 _NEXT: Final = lazy_pattern(rb",|[ \t]{1,8}[-+]?\.?\d|[ \t]{0,8}$")
@@ -105,6 +107,7 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
         return [(name.decode(), value.decode()) for name, value in dict(reversed(rates)).items()]
     framed = [b"%b: %b" % pair for pair in _FRAMED_PAIR.findall(data)]
     data = b"\n".join(framed) if len(framed) >= _MIN_MEASURED else _REPORT.sub(_as_pairs, data)
+    data = _BAR_OF_TQDM.sub(b"", data) if b"%|" in data else data
     lines = [line for line in data.split(b"\n") if _ANY_WORD.search(line)]
     fields = [(line, [*_assigned(line)]) for line in lines]
     named = _with_sets(fields)
@@ -152,7 +155,7 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
 def _result_name(name: str) -> str:
     """Return the name of a value below the title of an evaluation; its loss is one of it."""
     is_loss = assign([name]).has("loss") or score_direction(name) is Direction.LOWER
-    return f"eval_{name}" if is_loss and find_split(name.split()[0]) is None else name
+    return f"eval_{name}" if is_loss and not (_names_set(name) or is_evaluation(name)) else name
 
 
 def _with_sets(fields: Sequence[tuple[bytes, Sequence[Field]]]) -> list[tuple[bytes, Field]]:
@@ -168,8 +171,20 @@ def _with_sets(fields: Sequence[tuple[bytes, Sequence[Field]]]) -> list[tuple[by
     for line, items in fields:
         titles = _SET_TITLE.findall(line)
         prefix = f"{titles[-1].decode().lower()}_" if titles else prefix
-        result += [(line, item._replace(name=f"{prefix}{item.name}")) for item in items]
-    return result
+        result += [
+            (line, item if _names_set(item.name) else item._replace(name=f"{prefix}{item.name}"))
+            for item in items
+        ]
+    # The best value of a set may be printed again.
+    values = {
+        (item.name, line[slice(*item.value)]): (line, item) for line, item in reversed(result)
+    }
+    return [*reversed(values.values())]
+
+
+def _names_set(name: str) -> bool:
+    """Return True if a name begins with that of a set: Train loss, val_acc."""
+    return _SET_TITLE.match(name.encode()) is not None
 
 
 def _as_pairs(report: re.Match[bytes]) -> bytes:

@@ -20,7 +20,8 @@ from stabdiag.readers.text.lines.line_forms import may_contain, outline
 # The end of tqdm's bar, and another bar on the same line: … 2.15it/s, loss=0.5]Validating: 100%|██
 # A blank may separate a bar from its own values.
 _CLOSED_BAR: Final = lazy_pattern(
-    rb"(?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\](?=[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|)"
+    rb"(?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\]"
+    rb"(?=(?: {2,19})?[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|| {20,400}[A-Za-z])"
 )
 # And a record that a program prints next to the bar, a count with its value or more: … 12.3s/it]10,
 # 2.2398 and … 580.1s/it]epoch: 11 loss: 0.706
