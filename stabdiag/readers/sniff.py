@@ -243,8 +243,12 @@ def detect(stream: Stream) -> Reader | None:
     if _is_source_code(stream, head):
         return None
     detected = _first(_EARLY, head, is_complete=is_complete)
-    if detected is reader(CSV) and b"oss" in head and _is_table_in_text(stream):
-        detected = None
+    if detected is reader(CSV):
+        from stabdiag.readers.csv.dialect import lists_scores
+
+        is_other = b"oss" in head and _is_table_in_text(stream)
+        if is_other or lists_scores(head, is_complete=is_complete):
+            detected = None
     if detected is None and not_text(head) is None:
         detected = _text(stream) or _fallback(stream, head, is_complete=is_complete)
     return detected

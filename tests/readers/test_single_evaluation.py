@@ -237,3 +237,23 @@ def test_the_bars_before_the_losses_of_an_epoch_are_left_out(diagnosed, bars):
     summary = diagnosed(text).summary
     assert "The loss was 0.625" in summary
     assert "the evaluation loss 0.875" in summary
+
+
+@pytest.mark.parametrize("rule", ["|---|---|", "+-----+-----+"])
+def test_a_table_of_measures_is_an_evaluation(diagnosed, rule):
+    rows = "| Accuracy | 0.71 |\n| F1 | **0.625** |\n| Recall | 66.5% |\n"
+    summary = diagnosed(f"## Results\n\n| Metric | Value |\n{rule}\n{rows}").summary
+    assert "accuracy was 0.71" in summary
+    assert "'F1' 0.625" in summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Accuracy: 0.8974\nConfusion Matrix:\n[[199 11] [22 80]]\n{REPORT}\nBest Score: 0.91\n",
+        "".join(REPORT.splitlines(keepends=True)[-3:]) + "batch_size = 8\nmax_len = 256\n",
+        f"classification_report: {REPORT.lstrip()}\nrecall score: 0.9012\n",
+    ],
+)
+def test_the_only_report_of_classes_counts_among_other_lines(diagnosed, text):
+    assert "The accuracy was 0.9" in diagnosed(text).summary

@@ -13,6 +13,7 @@ from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import names_measurements
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv.cells import (
     BLANKS,
@@ -39,6 +40,9 @@ _MIN_NUMBER_ROWS: Final = 3
 _PREAMBLE: Final = 10
 _MAX_HEADER_LINE: Final = 500
 _MAX_HEADER_COLUMNS: Final = 1000
+
+# The columns of a table of measures.
+_NAME_AND_VALUE: Final = 2
 
 # This many lines below the header are checked. At most this fraction may have another width.
 LINES: Final = 50
@@ -108,6 +112,16 @@ def detect_dialect(head: bytes, *, is_complete: bool) -> Dialect | None:
 def has_loss(dialect: Dialect) -> bool:
     """Return True if the header names a loss of the training or of an evaluation."""
     return assign(dialect.names).has("loss", "eval_loss")
+
+
+def lists_scores(head: bytes, *, is_complete: bool) -> bool:
+    """Return True for a table in Markdown with the names of measures, and one value of each."""
+    dialect = detect_dialect(head, is_complete=is_complete)
+    if dialect is None or dialect.delimiter != "|":
+        return False
+    edges = unnamed(1), unnamed(len(dialect.names))
+    names = [name for name in dialect.names if name not in edges]
+    return len(names) == _NAME_AND_VALUE and names_measurements(names[0])
 
 
 def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Iterator[Dialect]:

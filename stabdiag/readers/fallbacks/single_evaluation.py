@@ -55,12 +55,12 @@ _MORE_VALUES: Final = lazy_pattern(rb"(?:[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\.?\d[\
 _CODE_LINE: Final = lazy_pattern(
     rb"[ \t]{0,40}(?:for|while|if|elif|else|def|class|import|from|return|print|with)\b"
 )
-_ANY_WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
+_ANY_WORD: Final = lazy_pattern(rb"[A-Za-z][A-Za-z\d]")
 # The report of scikit-learn: rows of classes, the accuracy and the means below a heading. Older
 # versions print one mean.
 _REPORT: Final = lazy_pattern(
-    rb"(?m)^[ \t]{0,60}precision {1,8}recall {1,8}f1-score {1,8}support[ \t]{0,8}\n"
-    rb"(?:[^\n]{0,120}\n){1,200}?"
+    rb"(?m)^(?:[^\n]{0,60}[ \t:]precision {1,8}recall {1,8}f1-score {1,8}support[ \t]{0,8}\n"
+    rb"(?:[^\n]{0,120}\n){1,200}?|(?=[ \t]{0,60}accuracy ))"
     rb"(?:[ \t]{0,60}accuracy {1,60}(?P<accuracy>\d\.\d{1,4}) {1,12}\d{1,12}[ \t]{0,8}\n)?"
     rb"(?:[ \t]{0,60}m(?:acro|icro) avg [^\n]{1,80}\n){0,2}"
     rb"[ \t]{0,60}(?:weighted avg|avg / total) {1,12}(?P<precision>\d\.\d{1,4})"
@@ -71,9 +71,12 @@ _REPORT: Final = lazy_pattern(
 # set, the first one counts.
 _FRAME_BAR: Final = rb"[ \t]{0,80}(?:\||\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]{0,80}"
 _FRAMED_PAIR: Final = lazy_pattern(
-    rb"(?m)^%b([A-Za-z][\w@./() -]{0,60}?)%b(%b)%b[^A-Za-z\n]{0,400}$"
-    % (_FRAME_BAR, _FRAME_BAR, NUMBER_PATTERN, _FRAME_BAR)
+    rb"(?m)^%b[*`]{0,2}([A-Za-z][\w@./() -]{0,60}?)[*`]{0,2}%b[*`]{0,2}(%b%%?)[*`]{0,2}%b"
+    rb"[^A-Za-z\n]{0,400}$" % (_FRAME_BAR, _FRAME_BAR, NUMBER_PATTERN, _FRAME_BAR)
 )
+
+# What the settings of a program have and its results lack.
+_SETTING_NAME: Final = lazy_pattern(r"batch[_ ]?size|seed")
 
 # A score has decimals, unlike the number of its classes, or is not finite.
 _SCORE_VALUE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
@@ -93,7 +96,7 @@ def evaluated(
     text = cleaned(data)
     # In a log, the best record repeats one above it; here, it may be the only one.
     usual = normalize(text, tuple(find_normalizations(text)))
-    record = _find_scores(usual) or _find_scores(text)
+    record = _find_scores(usual) or _find_scores(text) or _find_report(text)
     if record is None:
         return None
     note = "only the scores of an evaluation are read"
@@ -119,7 +122,9 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
         return None
     if any(is_a_loss(i.name) and _MORE_VALUES.match(line, i.value[1]) for line, i in named):
         return None
-    if any(is_setting(item.name) for _, item in named) or assign(names).has("lr"):
+    if any(is_setting(name) or _SETTING_NAME.search(name) for name in names):
+        return None
+    if assign(names).has("lr"):
         return None
     values = [(item.name, line[slice(*item.value)]) for line, item in named]
     scores = [(name, value) for name, value in values if _is_score(name) or _is_loss_or_norm(name)]
@@ -156,6 +161,15 @@ def _result_name(name: str) -> str:
     """Return the name of a value below the title of an evaluation; its loss is one of it."""
     is_loss = assign([name]).has("loss") or score_direction(name) is Direction.LOWER
     return f"eval_{name}" if is_loss and not (_names_set(name) or is_evaluation(name)) else name
+
+
+def _find_report(data: bytes) -> list[tuple[str, str]] | None:
+    """Return the means of the only report of scikit-learn among other lines, or None."""
+    reports = [*_REPORT.finditer(data)]
+    if len(reports) != 1 or any(map(_CODE_LINE.match, data.split(b"\n"))):
+        return None
+    pairs = (line.split(b": ") for line in _as_pairs(reports[0]).split(b"\n"))
+    return [(name.decode(), value.decode()) for name, value in pairs]
 
 
 def _with_sets(fields: Sequence[tuple[bytes, Sequence[Field]]]) -> list[tuple[bytes, Field]]:
