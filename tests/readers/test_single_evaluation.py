@@ -257,3 +257,9 @@ def test_a_table_of_measures_is_an_evaluation(diagnosed, rule):
 )
 def test_the_only_report_of_classes_counts_among_other_lines(diagnosed, text):
     assert "The accuracy was 0.9" in diagnosed(text).summary
+
+
+def test_a_page_with_a_report_is_no_evaluation(diagnosed):
+    text = f"# Churn\n\nThis repository trains a model.\n\n## Results\n```\n{REPORT}```\n## Usage\n"
+    with pytest.raises(LogError):
+        diagnosed(f"{text}Install the packages, and run the script.\n")

@@ -75,6 +75,9 @@ _FRAMED_PAIR: Final = lazy_pattern(
     rb"[^A-Za-z\n]{0,400}$" % (_FRAME_BAR, _FRAME_BAR, NUMBER_PATTERN, _FRAME_BAR)
 )
 
+# A page in Markdown describes a program.
+_PAGE_HEADING: Final = lazy_pattern(rb"(?m)^#{1,6} \w")
+
 # What the settings of a program have and its results lack.
 _SETTING_NAME: Final = lazy_pattern(r"batch[_ ]?size|seed")
 
@@ -166,7 +169,8 @@ def _result_name(name: str) -> str:
 def _find_report(data: bytes) -> list[tuple[str, str]] | None:
     """Return the means of the only report of scikit-learn among other lines, or None."""
     reports = [*_REPORT.finditer(data)]
-    if len(reports) != 1 or any(map(_CODE_LINE.match, data.split(b"\n"))):
+    is_page = len(_PAGE_HEADING.findall(data)) > 1
+    if len(reports) != 1 or is_page or any(map(_CODE_LINE.match, data.split(b"\n"))):
         return None
     pairs = (line.split(b": ") for line in _as_pairs(reports[0]).split(b"\n"))
     return [(name.decode(), value.decode()) for name, value in pairs]
