@@ -193,6 +193,8 @@ def _with_sets(fields: Sequence[tuple[bytes, Sequence[Field]]]) -> list[tuple[by
             (line, item if _names_set(item.name) else item._replace(name=f"{prefix}{item.name}"))
             for item in items
         ]
+    if not prefix:
+        return result
     # The best value of a set may be printed again.
     values = {
         (item.name, line[slice(*item.value)]): (line, item) for line, item in reversed(result)
