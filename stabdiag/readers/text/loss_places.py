@@ -178,6 +178,8 @@ def _places(line: bytes, cell: bytes) -> set[_Place]:
     return {_Place(before, text[:_SHOWN_AFTER]) for text in after} if before else set()
 
 
+# A log repeats its lines with other numbers.
+@lru_cache(maxsize=1 << 10)
 def _form(text: bytes) -> bytes:
     return _BLANKS_IN_FORM.sub(b" ", _BAR_PARTS.sub(b"~", _NUMBER_IN_FORM.sub(b"0", text)))
 
