@@ -24,6 +24,7 @@ from stabdiag.readers.fallbacks.only_record import with_only_record
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
+from stabdiag.readers.text.evidence.single_record import PAGE_HEADING
 from stabdiag.readers.text.lines.clean import cleaned
 from stabdiag.readers.text.lines.counters import LONE_COUNT, counter_value, is_word, line_counters
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
@@ -75,8 +76,6 @@ _FRAMED_PAIR: Final = lazy_pattern(
     rb"[^A-Za-z\n]{0,400}$" % (_FRAME_BAR, _FRAME_BAR, NUMBER_PATTERN, _FRAME_BAR)
 )
 
-# A page in Markdown describes a program.
-_PAGE_HEADING: Final = lazy_pattern(rb"(?m)^#{1,6} \w")
 
 # What the settings of a program have and its results lack.
 _SETTING_NAME: Final = lazy_pattern(r"batch[_ ]?size|seed")
@@ -169,7 +168,7 @@ def _result_name(name: str) -> str:
 def _find_report(data: bytes) -> list[tuple[str, str]] | None:
     """Return the means of the only report of scikit-learn among other lines, or None."""
     reports = [*_REPORT.finditer(data)]
-    is_page = len(_PAGE_HEADING.findall(data)) > 1
+    is_page = len(PAGE_HEADING.findall(data)) > 1
     if len(reports) != 1 or is_page or any(map(_CODE_LINE.match, data.split(b"\n"))):
         return None
     pairs = (line.split(b": ") for line in _as_pairs(reports[0]).split(b"\n"))

@@ -18,8 +18,9 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, alternating
 from stabdiag.readers.text.lines.counters import EPOCH, counter_value, line_counters
+from stabdiag.readers.text.lines.evaluated import evaluation_prefix
 from stabdiag.readers.text.lines.grammar import TextPart, as_float, is_a_loss
-from stabdiag.readers.text.lines.tokens import SAVES, evaluation_prefix, has_number
+from stabdiag.readers.text.lines.tokens import SAVES, has_number
 from stabdiag.readers.text.unread_forms import record_form
 
 # Names of losses and of errors; a log with none of them on other lines costs one search. It skips

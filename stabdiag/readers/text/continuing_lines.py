@@ -18,8 +18,8 @@ from typing import Final, Self
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, unreadable
+from stabdiag.readers.text.lines.evaluated import evaluation_prefix
 from stabdiag.readers.text.lines.grammar import TextPart, as_float, is_a_loss
-from stabdiag.readers.text.lines.tokens import evaluation_prefix
 from stabdiag.readers.text.messages.failures import classify_failure, states_failure
 from stabdiag.readers.text.unread_forms import row_form
 

@@ -39,6 +39,7 @@ from stabdiag.readers.text.evidence.single_record import (
 )
 from stabdiag.readers.text.evidence.uncounted import find_uncounted
 from stabdiag.readers.text.lines.counters import EPOCH, NTH
+from stabdiag.readers.text.lines.evaluated import EVALUATED
 from stabdiag.readers.text.lines.grammar import trains
 from stabdiag.readers.text.lines.line_forms import contains, outline
 from stabdiag.readers.text.lines.measure_words import (
@@ -49,7 +50,6 @@ from stabdiag.readers.text.lines.measure_words import (
     SUMMED,
     TRAINED,
 )
-from stabdiag.readers.text.lines.tokens import EVALUATED
 from stabdiag.readers.text.losses.evaluation_blocks import (
     EvaluationBlocks,
     find_evaluation_bar,

@@ -20,6 +20,7 @@ from stabdiag.readers.text.lines.counters import (
     is_word,
     line_counters,
 )
+from stabdiag.readers.text.lines.evaluated import under_its_heading
 from stabdiag.readers.text.lines.grammar import (
     NUMBER_PATTERN,
     Grammar,
@@ -35,7 +36,7 @@ from stabdiag.readers.text.lines.measure_words import (
     makes_a_record,
 )
 from stabdiag.readers.text.lines.spans import SpanFinder
-from stabdiag.readers.text.lines.tokens import SAVES, lines_with_a_loss, under_its_heading
+from stabdiag.readers.text.lines.tokens import SAVES, lines_with_a_loss
 from stabdiag.readers.text.lines.values import NULL_CELL
 from stabdiag.readers.text.losses.evaluation import Evaluation
 from stabdiag.readers.text.losses.measured import Heading, MeasuredLines

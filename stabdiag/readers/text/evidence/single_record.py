@@ -50,7 +50,7 @@ _AROUND_QUOTE: Final = b" \t\r.,;:>*`\"'"
 _SCALE_OR_OVERFLOW: Final = lazy_pattern(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
 
 # ## Troubleshooting, in Markdown
-_PAGE_HEADING: Final = lazy_pattern(rb"(?m)^#{1,6} \w")
+PAGE_HEADING: Final = lazy_pattern(rb"(?m)^#{1,6} \w")
 
 # The position in a bar of tqdm or Keras, and the other lines of a paste whose only record is a bar.
 _PROGRESS_BAR: Final = lazy_pattern(
@@ -159,7 +159,7 @@ def _is_above_failure(data: bytes, word: bytes) -> bool:
     """
     begin = next((begin for begin, _ in lines_with_a_loss(data, word)), len(data))
     end = find_message(data, begin)
-    return end is not None and not _PAGE_HEADING.search(data) and _has_one_record(data[:end], word)
+    return end is not None and not PAGE_HEADING.search(data) and _has_one_record(data[:end], word)
 
 
 def _is_quoted(data: bytes, sample: Sample) -> bool:

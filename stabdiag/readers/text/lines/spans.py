@@ -13,10 +13,11 @@ from stabdiag.readers.text.lines.counters import (
     is_word,
     line_counters,
 )
+from stabdiag.readers.text.lines.evaluated import evaluation_prefixes
 from stabdiag.readers.text.lines.grammar import trains
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, TRAINED, renamed
 from stabdiag.readers.text.lines.shapes import line_pattern
-from stabdiag.readers.text.lines.tokens import Span, Spans, evaluation_prefixes, line_fields
+from stabdiag.readers.text.lines.tokens import Span, Spans, line_fields
 
 # | train | epoch 001 | loss 4.5 | num_updates 500: fairseq's mean, at a step that has its own line.
 _MEAN_OF_EPOCH: Final = lazy_pattern(rb"\| train \| epoch \d{1,6} \|")

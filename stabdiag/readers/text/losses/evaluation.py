@@ -14,6 +14,7 @@ from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.lines.clean import line_end
 from stabdiag.readers.text.lines.counters import NTH, counter_value, is_word, line_counters
+from stabdiag.readers.text.lines.evaluated import EVALUATION_STEMS, evaluation_prefix
 from stabdiag.readers.text.lines.grammar import (
     NUMBER_PATTERN,
     Kind,
@@ -27,13 +28,7 @@ from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM
 from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
 from stabdiag.readers.text.lines.spans import find_spans
-from stabdiag.readers.text.lines.tokens import (
-    EVALUATION_STEMS,
-    LONGEST,
-    Spans,
-    evaluation_prefix,
-    has_number,
-)
+from stabdiag.readers.text.lines.tokens import LONGEST, Spans, has_number
 
 _SpannedLine: TypeAlias = tuple[int, bytes, Spans]
 

@@ -14,9 +14,10 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.lines.counters import EPOCH, NTH, counter_value, line_counters
+from stabdiag.readers.text.lines.evaluated import VALIDATED
 from stabdiag.readers.text.lines.grammar import Normalization, is_a_loss
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM
-from stabdiag.readers.text.lines.tokens import VALIDATED, line_fields, lines_with_a_loss
+from stabdiag.readers.text.lines.tokens import line_fields, lines_with_a_loss
 
 # A heading begins with one of these words, after a time and the name of a logger: Validation at
 # epoch 5, testing in eval mode, ===== Start evaluating =====, 开始验证

@@ -12,8 +12,8 @@ from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.lines.counters import find_headings
+from stabdiag.readers.text.lines.evaluated import TESTED
 from stabdiag.readers.text.lines.grammar import TextPart, is_a_loss, trains
-from stabdiag.readers.text.lines.tokens import TESTED
 
 # The fewest records that show the form of one.
 _MIN_USUAL_RECORDS: Final = 2

@@ -26,6 +26,11 @@ from stabdiag.readers.text.lines.counters import (
     is_word,
     line_counters,
 )
+from stabdiag.readers.text.lines.evaluated import (
+    evaluation_of_loss,
+    evaluation_prefix,
+    under_its_heading,
+)
 from stabdiag.readers.text.lines.grammar import Kind, TextPart, make_parts
 from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record
@@ -36,12 +41,9 @@ from stabdiag.readers.text.lines.tokens import (
     LONGEST,
     SAVES,
     Span,
-    evaluation_of_loss,
-    evaluation_prefix,
     has_number,
     line_fields,
     lines_with_a_loss,
-    under_its_heading,
 )
 from stabdiag.readers.text.losses.best_models import without_best_models
 from stabdiag.readers.text.losses.final_result import mark_final_result

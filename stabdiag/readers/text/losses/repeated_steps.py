@@ -10,8 +10,8 @@ from typing import Final
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.lines.counters import EPOCH, STEP
+from stabdiag.readers.text.lines.evaluated import VALIDATED
 from stabdiag.readers.text.lines.grammar import TextPart, is_a_loss, trains
-from stabdiag.readers.text.lines.tokens import VALIDATED
 
 # Counters of the batches of an epoch.
 _BATCH_COUNTERS: Final = frozenset(
