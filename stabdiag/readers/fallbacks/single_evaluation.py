@@ -76,7 +76,6 @@ _FRAMED_PAIR: Final = lazy_pattern(
     rb"[^A-Za-z\n]{0,400}$" % (_FRAME_BAR, _FRAME_BAR, NUMBER_PATTERN, _FRAME_BAR)
 )
 
-
 # What the settings of a program have and its results lack.
 _SETTING_NAME: Final = lazy_pattern(r"batch[_ ]?size|seed")
 
