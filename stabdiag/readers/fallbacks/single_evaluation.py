@@ -43,6 +43,8 @@ _ERROR_RATE: Final = lazy_pattern(
 )
 # Bars of tqdm are not a part of the text.
 _BAR_OF_TQDM: Final = lazy_pattern(rb"[^\n]{0,200}\d%\|[^\n\[]{0,400}\[[^\]\n]{0,200}\]")
+# The word and the sentence error rate of two sets.
+_MAX_RATES: Final = 4
 _TITLE_OF_TRAINING: Final = lazy_pattern(rb"(?i)train")
 # Evaluating validation set, above its scores.
 _SET_TITLE: Final = lazy_pattern(
@@ -107,6 +109,8 @@ def evaluated(
 def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
     """Return the scores of the only evaluation of a text, or None."""
     rates = _ERROR_RATE.findall(data)
+    if len(rates) > _MAX_RATES:
+        return None  # of a search for the best weight of the language model
     if rates:
         return [(name.decode(), value.decode()) for name, value in dict(reversed(rates)).items()]
     framed = [b"%b: %b" % pair for pair in _FRAMED_PAIR.findall(data)]
