@@ -156,21 +156,22 @@ def _gaps(
     unknown |= _missing_among(columns, name, within & ~judged & usable)
     count = int(np.count_nonzero(unknown & within & ~judged))
     if count:
-        values = plural(count, "value", "values")
+        values = f"{plural(count, 'value', 'values')} of {shown_name(name)!r}"
         yield LeftOut(
             code=EventCode.CELLS_LEFT_OUT,
-            message=f"{values} of {shown_name(name)!r} among others {_is(count)} not a number",
+            message=f"{values} among others {_is(count)} missing or not a number",
             count=count,
         )
 
 
 def _missing_among(columns: Columns, name: str, rows: Mask) -> Mask:
-    """Return the rows that lack only the loss, unlike those next to them, if they are few."""
+    """Return the rows that lack only the loss, unlike those next to them, if they are few.
+
+    A logger may have dropped a NaN there: as a blank cell, as a null, or with its key.
+    """
     loss, none = columns.load(name), np.zeros(columns.rows, dtype=bool)
-    missing = loss.null & rows
+    missing = ~loss.present & rows
     at = np.flatnonzero(missing)
-    if not columns.distinguishes_null:
-        return none  # a blank cell says as little as a missing key
     if not 0 < len(at) <= MAX_SUMMARY or not (loss.present[at - 1] & loss.present[at + 1]).all():
         return none
     others = (columns.load(other) for other in columns.names if other != name)

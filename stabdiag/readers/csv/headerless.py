@@ -211,7 +211,7 @@ def find_table(head: bytes) -> TableShape | None:
     table = _table_of_cells(content, BLANKS, above=places[0])
     if len(set(map(len, table.rows))) != 1:
         return None
-    return table if table.series or table.counted or table.names_of_losses else None
+    return table if table.series or len(table.counted) == 1 or table.names_of_losses else None
 
 
 def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> bool:

@@ -344,7 +344,7 @@ def test_marks_and_dashes_in_a_table_are_not_words(diagnosed):
     head = "| Epoch | Train Loss | Val Loss |\n| :--- | :--- | :--- |\n"
     rows = [f"| {n} | {3 - n / 4} | {3.1 - n / 5:.2f} {'✓' * (n % 2)} |\n" for n in range(1, 6)]
     report = diagnosed(f"{head}{''.join(rows)}| **6** | — | **1.85** ★ |\n", "README.md")
-    assert report.diagnosis.slug == "insufficient-data"
+    assert report.diagnosis.slug == "partly-read"
     assert "The loss went from 2.75 to 1.75 and the evaluation loss from 2.9 to 1.85" in (
         report.diagnosis.summary
     )
