@@ -148,6 +148,8 @@ HARMLESS = (
     "Training finished. No NaN was found.",
     "Saving checkpoint to model_inf.pt",
     "INFO checking for nan in loss: ok",
+    "WARNING: 1/2 samples got nan grad. These were ignored for CTC loss.",
+    "3 of 16 utterances have an infinite loss and were skipped",
     "# if loss is nan we stop",
     '    if torch.isnan(loss): raise ValueError("Loss is NaN")',
     "detect_nan=True",

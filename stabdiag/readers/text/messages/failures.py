@@ -207,9 +207,10 @@ _BOUND: Final = lazy_pattern(
     rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20} ?[:=] ?[-+]?inf"
 )
 
-# A count of such values, which is 0.
+# A count of such values, which is 0; or some samples of a batch, without which it was trained.
 _NONE_COUNTED: Final = lazy_pattern(
     rb"(?:nans?|infs?|infinite|non-?finite)[\w /-]{0,30} ?[:=] ?0\s{0,9}$"
+    rb"|\d(?: of \d{1,9})? (?:sample|example|utterance)s?\b.{0,200}(?:ignor|skipp|dropp)ed"
 )
 
 # Source code, comments and settings.
@@ -267,10 +268,9 @@ def is_exception(line: bytes) -> bool:
 
 def classify_failure(line: bytes) -> Failure | None:
     """Return the failure that a line reports, or None if all its values are finite."""
-    return _failure_of_form(line.translate(SAME_DIGITS))
+    return _failure_of_form(line.translate(SAME_DIGITS))  # a log repeats its lines
 
 
-# A log repeats its lines with other numbers.
 @lru_cache(maxsize=4096)
 def _failure_of_form(line: bytes) -> Failure | None:
     if not _has_failure_word(line):
@@ -282,9 +282,9 @@ def _failure_of_form(line: bytes) -> Failure | None:
     is_overflow = b"overflow" in text and all(pattern.search(text) for pattern in patterns)
     if not (is_minimum or is_implied or is_overflow or _NAMES_IT.search(text)):
         return None
-    if _SOURCE_CODE.search(line) or _FINITE_LOSS.search(line) or _BOUND.search(text):
+    if any(p.search(line) for p in (_SOURCE_CODE, _FINITE_LOSS)):
         return None
-    if _NONE_COUNTED.search(text):
+    if any(p.search(text) for p in (_BOUND, _NONE_COUNTED)):
         return None
     if is_minimum:
         return Failure.MINIMUM_SCALE
