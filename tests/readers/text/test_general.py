@@ -603,3 +603,12 @@ def test_the_weight_of_a_loss_is_no_loss(put, name):
     line = f"Namespace(epochs=300, lr=0.0008, optimizer='adamw', {name}, seed=0)\n"
     with pytest.raises(NoUsableRecord):
         stabdiag.diagnose(put(line * 3))
+
+
+@pytest.mark.parametrize("cost", ["Cost={} sec", "cost: {}s", "Cost: {} min"])
+def test_a_cost_in_seconds_is_a_time(tmp_path, cost):
+    path = tmp_path / "train.log"
+    path.write_text(
+        "".join(f"Epoch {n} accuracy: {n / 40} {cost.format(240 - n)}\n" for n in range(1, 31))
+    )
+    assert [*stabdiag.read(path).series] == ["accuracy", "step_time"]

@@ -165,6 +165,15 @@ OTHER_PAIRS: Final = (
         )
         for marker in (b"bjective value", b"bjective function", b"ost function", b"oss function")
     ),
+    # Cost=234 sec and Time: 3.1s, cost: 0.2s are times.
+    *(
+        Normalization(
+            (marker,),
+            rb"\b[Cc]ost(?=[:=]{1,2} ?\d{1,9}(?:\.\d{1,9})? ?(?:s|secs?|seconds|ms|min)(?![\w/]))",
+            b"time",
+        )
+        for marker in (b"ost=", b"ost:")
+    ),
     # In epoch 3 I get a loss of 2.31
     Normalization(
         (b"loss of ",), rb"\bloss of (?=-?\d{1,9}\.\d|(?:nan|NaN|inf)(?:[\s,;]|$))", b"loss: "
