@@ -17,6 +17,7 @@ from stabdiag.model.roles.loss_kinds import (
     is_value_loss,
 )
 from stabdiag.model.roles.names import find_split, last_word, name_words, names_results, normal
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import and_more
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Columns
@@ -48,7 +49,9 @@ def refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
     )
     if is_counter or columns.rows < MIN_RECORDS:
         return
-    named = _names_of_rows(columns) if counter is None and columns.format in _TABLES else None
+    has_measures = bool(names) or any(map(score_direction, columns.names))
+    is_table = has_measures and counter is None and columns.format in _TABLES
+    named = _names_of_rows(columns) if is_table else None
     for name in columns.names:
         if not (names_results(name) or name == named):
             continue
