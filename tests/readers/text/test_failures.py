@@ -20,6 +20,8 @@ LOGS = {
 }
 
 NOT_FINITE = (
+    "WARNING: loss is nan, 16 samples skipped",
+    "all 16 samples have a nan loss and were skipped",
     "FloatingPointError: Loss is NaN at step 400, stopping",
     "RuntimeError: Function 'LogSoftmaxBackward0' returned nan values in its 0th output.",
     "ValueError: Expected parameter loc of distribution Normal(loc: torch.Size([6])) to satisfy "

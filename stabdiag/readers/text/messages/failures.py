@@ -209,8 +209,8 @@ _BOUND: Final = lazy_pattern(
 
 # A count of such values, which is 0; or some samples of a batch, without which it was trained.
 _NONE_COUNTED: Final = lazy_pattern(
-    rb"(?:nans?|infs?|infinite|non-?finite)[\w /-]{0,30} ?[:=] ?0\s{0,9}$"
-    rb"|\d(?: of \d{1,9})? (?:sample|example|utterance)s?\b.{0,200}(?:ignor|skipp|dropp)ed"
+    rb"(?:nans?|infs?|infinite|non-?finite)[\w /-]{0,30} ?[:=] ?0\s{0,9}$|(?<!all )\b\d{1,9}"
+    rb"(?: of \d{1,9})? (?:sample|utterance)s?\b.{0,40}(?:nan|inf).{0,80}(?:ignor|skipp)ed"
 )
 
 # Source code, comments and settings.
