@@ -63,3 +63,23 @@ def test_a_record_that_names_the_best_value_is_a_record(tmp_path):
     evaluations = (f"Epoch {n} validation loss: {0.5 + 1 / n:.4f}" for n in EPOCHS)
     path.write_text("\n".join([*records, *evaluations]) + "\n")
     assert stabdiag.read(path).series["loss"].values[-1] == pytest.approx(0.4 + 1 / 30, abs=1e-3)
+
+
+def test_a_log_that_goes_on_with_its_best_models_is_read_to_its_end(tmp_path):
+    lines = [f"Epoch {n} | train loss: {1 + 2 / n:.4f}" for n in range(1, 16)]
+    lines += [f"New best model at epoch {n} | loss: {1 + 2 / n:.4f}" for n in range(16, 31)]
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(lines) + "\n")
+    report = stabdiag.diagnose(path)
+    steps = [int(step) for series in report.history.series.values() for step in series.steps]
+    assert max(steps) == 30 or report.diagnosis.slug == "partly-read"
+
+
+def test_next_to_evaluations_the_best_models_have_the_only_training_loss(tmp_path):
+    lines = []
+    for n in range(1, 31):
+        lines.append(f"Epoch {n} | val loss: {1 + 3 / n:.4f}")
+        lines.append(f"Saved model of epoch {n} | loss: {1 + 2 / n:.4f}")
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(lines) + "\n")
+    assert len(stabdiag.read(path).series["loss"].values) == 30

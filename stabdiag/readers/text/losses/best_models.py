@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.lines.grammar import TextPart, as_float
 from stabdiag.readers.text.lines.tokens import SAVES
 
@@ -26,6 +27,8 @@ def without_best_models(
 ) -> list[TextPart]:
     """Return the parts of a text without those about the best models, if it has other records.
 
+    These have the loss of the training, and the log does not go on with the best models alone.
+
     Args:
         parts: the lines of a log with the same names each.
         lines: one line of each part.
@@ -35,14 +38,26 @@ def without_best_models(
         not part.supplementary and _names_best(line, word) and _improves(part, word)
         for part, line in zip(parts, lines, strict=True)
     ]
-    others = sum(
-        len(part.starts)
+    others = [
+        start
         for part, is_best in zip(parts, are_best, strict=True)
-        if not is_best and not part.supplementary
-    )
-    if others < _MIN_OTHERS:
+        if not is_best and _is_of_training(part, word)
+        for start in part.starts
+    ]
+    if len(others) < _MIN_OTHERS:
         return [*parts]
-    return [part for part, is_best in zip(parts, are_best, strict=True) if not is_best]
+    last = max(others)
+    return [
+        part
+        for part, is_best in zip(parts, are_best, strict=True)
+        if not is_best or sum(start > last for start in part.starts) > 1
+    ]
+
+
+def _is_of_training(part: TextPart, word: bytes) -> bool:
+    """Return True if lines are records with the loss of the training, not only of evaluations."""
+    names = (name for name in part.names if word in name.encode() and not is_evaluation(name))
+    return not part.supplementary and any(names)
 
 
 def _names_best(line: bytes, word: bytes) -> bool:
