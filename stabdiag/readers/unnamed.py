@@ -34,6 +34,13 @@ FEWEST: Final = 3
 _MIN_COURSE: Final = 5
 _MAX_FALL: Final = 0.9
 
+# A column that ends above any share, and below most percentages, is not an accuracy.
+_NO_ACCURACY: Final = (1.0, 20.0)
+# A loss that ends at this many times its beginning rises. One that begins at the level of another,
+# within this factor, and ends at as many times its lowest third may be of an evaluation.
+_RISE_OF_LOSS: Final = 1.25
+_SAME_LEVEL: Final = 2.0
+
 # The largest score, in percent.
 LARGEST_SCORE: Final = 100
 
@@ -43,6 +50,13 @@ A_TIME: Final = 1e9
 # Names of files with losses, or of logs with only losses. The content of other files is unknown.
 _LOSS_FILE_WORDS: Final = (
     r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
+)
+
+# Files that a program wrote as it ran, by their suffix or by a name that says nothing else.
+_OUTPUT_SUFFIXES: Final = frozenset({".log", ".out"})
+_OUTPUT_NAME: Final = (
+    r"(?:.*_)?(?:outputs?|out|std(?:out|err)|nohup|slurm|console|terminal|screen|pasted?|progress)"
+    r"(?:_.*)?|[\d_]+"
 )
 
 # Names of files with other measures than losses.
@@ -58,8 +72,7 @@ def name_of_values(source: str) -> str:
     """Return a name for the numbers of a file, from the file name if it is meaningful."""
     if source == STANDARD_INPUT:
         return "loss"
-    path = PurePath(source)
-    stem = PurePath(path.stem).stem if path.suffix in COMPRESSED_SUFFIXES else path.stem
+    stem = _without_compression(source).stem
     if assign([stem]).columns:
         return stem
     # dqn_rewards.txt, returns_seed1.txt
@@ -89,6 +102,21 @@ def is_of_losses(source: str) -> bool:
     return assign([name_of_values(source)]).has("loss", "eval_loss")
 
 
+def may_have_losses(source: str) -> bool:
+    """Return True if a file may have a loss among its numbers: it is of losses, or any output."""
+    if is_of_losses(source):
+        return True
+    path = _without_compression(source)
+    stem = normal(path.stem)
+    is_output = path.suffix in _OUTPUT_SUFFIXES or re.fullmatch(_OUTPUT_NAME, stem) is not None
+    return is_output and not (re.search(_MEASURE, stem) or assign([name_of_values(source)]).columns)
+
+
+def _without_compression(source: str) -> PurePath:
+    path = PurePath(source)
+    return path.with_suffix("") if path.suffix in COMPRESSED_SUFFIXES else path
+
+
 def may_be_losses(numbers: Sequence[float]) -> bool:
     """Return True if numbers could be losses. Labels and counts are integers."""
     return not all(map(float.is_integer, numbers))
@@ -114,6 +142,39 @@ def _is_other_measure(column: Sequence[float]) -> bool:
     usual = sorted(column)[len(column) // 10 : -(-9 * len(column) // 10)]
     is_flat = 0 < usual[-1] * _MAX_FALL**2 <= usual[0]
     return is_rate or is_flat or not may_be_losses(column) or may_be_scores(column)
+
+
+def may_overfit(loss: Sequence[float], others: Sequence[Sequence[float]]) -> bool:
+    """Return True if one of the other columns may be a loss that rises, while the first does not.
+
+    It may be the loss of an evaluation.
+    """
+    return not _rises(loss) and any(_rises(other) or _turns(other, loss) for other in others)
+
+
+def _rises(numbers: Sequence[float]) -> bool:
+    """Return True for rising values that are not counts, fractions or percentages."""
+    first, _, last = _thirds(numbers)
+    lowest, highest = _NO_ACCURACY
+    return may_be_losses(numbers) and 0 < _RISE_OF_LOSS * first <= last and lowest < last < highest
+
+
+def _turns(numbers: Sequence[float], loss: Sequence[float]) -> bool:
+    """Return True for values that begin at the level of a loss, fall, and rise again."""
+    first, second, last = _thirds(numbers)
+    begin, loss_begin = numbers[0], loss[0]
+    is_at_level = 0 < begin <= _SAME_LEVEL * loss_begin and loss_begin <= _SAME_LEVEL * begin
+    return is_at_level and 0 < _RISE_OF_LOSS * second <= last and second < first
+
+
+def _thirds(numbers: Sequence[float]) -> tuple[float, float, float]:
+    """Return the means of the three thirds of some numbers, or zeros for too few numbers."""
+    third = len(numbers) // 3
+    if not third:
+        return (0.0, 0.0, 0.0)
+    parts = (numbers[:third], numbers[third:-third], numbers[-third:])
+    first, second, last = (sum(part) / len(part) for part in parts)
+    return (first, second, last)
 
 
 def may_be_scores(numbers: Sequence[float]) -> bool:

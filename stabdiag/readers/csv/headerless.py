@@ -28,6 +28,8 @@ from stabdiag.readers.unnamed import (
     may_be_epochs,
     may_be_losses,
     may_be_steps,
+    may_have_losses,
+    may_overfit,
     name_of_values,
     taken_as,
 )
@@ -44,11 +46,6 @@ _TIME: Final = lazy_pattern(
 
 # A table of a course has at least this many rows, with counts at equal intervals.
 _MIN_COUNTED_ROWS: Final = 5
-
-# A column that ends above any share, and below most percentages, is not an accuracy.
-_NO_ACCURACY: Final = (1.0, 20.0)
-# A loss that ends at this many times its beginning rises.
-_RISE_OF_LOSS: Final = 1.25
 
 
 @frozen
@@ -161,11 +158,10 @@ class TableShape:
 
     @property
     def may_overfit(self) -> bool:
-        """Whether a column next to the loss may be a loss that rises, which the first does not."""
+        """Whether a column next to the first may be a loss that rises, while that one falls."""
         columns = self.numbers
         losses = columns[1:] if columns and may_be_steps(columns[0]) else columns
-        rises = [*map(_may_be_rising_loss, losses)]
-        return any(rises) and not rises[0]
+        return bool(losses) and may_overfit(losses[0], losses[1:])
 
     @property
     def names_by_course(self) -> tuple[str, ...]:
@@ -299,7 +295,7 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
             f"the file is named after a loss, and names no columns: the first of its {count}"
             " columns of decimal numbers is taken"
         )
-    names = table.names_by_course if may_name and name == "loss" else ()
+    names = table.names_by_course if may_name and may_have_losses(source) else ()
     if names:
         number = names.index("loss") + 1
         return names, f"{_describe(table.counted)} as the step, and column {number}, which falls,"
@@ -318,19 +314,6 @@ def _is_named(source: str, numbers: Sequence[float]) -> bool:
     """Return True if a file is named after what these numbers may be. A loss may always be 0."""
     may_be = may_be_losses(numbers) or len({*numbers}) == 1
     return is_named_score(source) or (is_named_loss(source) and may_be)
-
-
-def _may_be_rising_loss(numbers: Sequence[float]) -> bool:
-    """Return True for rising values that are not counts, fractions or percentages.
-
-    They may be the losses of an evaluation, while the training loss falls.
-    """
-    third = len(numbers) // 3
-    if not third or all(float(number).is_integer() for number in numbers):
-        return False
-    start, end = sum(numbers[:third]) / third, sum(numbers[-third:]) / third
-    lowest, highest = _NO_ACCURACY
-    return 0 < _RISE_OF_LOSS * start <= end and lowest < end < highest
 
 
 def _counts_evenly(numbers: Sequence[float]) -> bool:

@@ -149,3 +149,24 @@ def test_a_log_is_not_healthy_if_another_number_without_a_name_fails(diagnosed, 
     )
     report = diagnosed("training with a loss\n" + "".join(rows))
     assert report.diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("name", ["4711.log", "output.txt", "nohup.out", "job_7.out", "stdout"])
+@pytest.mark.parametrize("form", ["({n}, {v}, {lr})", "{n}: {v}", "{n},{v},{lr}"])
+def test_a_falling_number_of_any_output_is_the_loss(diagnosed, name, form):
+    assert diagnosed(lines(form), name).history.series["loss"].values.tolist() == LOSSES
+
+
+@pytest.mark.parametrize("name", ["rewards.log", "accuracy.out", "temperature.txt", "cooling.csv"])
+def test_a_falling_number_of_a_file_of_something_else_is_not(diagnosed, name):
+    series = diagnosed(lines("{n},{v},{w}"), name).history.series
+    assert "loss" not in series or not series["loss"].present.any()
+
+
+@pytest.mark.parametrize("form", ["{n},{v},{w}", "[{n}] [{v}, {w}]"])
+def test_a_second_number_that_turns_may_be_an_evaluation(diagnosed, form):
+    turned = "".join(
+        form.format(n=n, v=2.5 - n / 15, w=2.4 - n / 8 if n < 12 else n / 12) + "\n"
+        for n in range(30)
+    )
+    assert diagnosed(turned).diagnosis.slug == "partly-read"

@@ -25,7 +25,7 @@ from stabdiag.readers.text.names.recurring_lines import (
     mask_lines,
     record_pattern,
 )
-from stabdiag.readers.unnamed import find_loss, is_of_losses, may_be_scores
+from stabdiag.readers.unnamed import find_loss, may_be_scores, may_have_losses, may_overfit
 
 # The most lines of a record, and its most numbers.
 _MOST_LINES: Final = 8
@@ -101,7 +101,7 @@ def find_positions(head: bytes, source: str) -> Positions | None:
     if records is None:
         return None
     above = head[: head.find(records.first)][-_BYTES_ABOVE:].lower()
-    return records.named(may_be_loss=is_of_losses(source) or b"loss" in above)
+    return records.named(may_be_loss=may_have_losses(source) or b"loss" in above)
 
 
 def find_counter(head: bytes) -> Normalization | None:
@@ -301,7 +301,9 @@ class _RecurringRecords:
         """Return the number that changes as a loss does, or the only one unless it is a score."""
         position = find_loss([self._values[at] for at in unnamed])
         if position is not None:
-            return unnamed[position]
+            loss = self._values[unnamed[position]]
+            others = [self._values[at] for at in unnamed[position + 1 :]]
+            return None if may_overfit(loss, others) else unnamed[position]
         values = self._values[unnamed[0]]
         # Numbers below zero may be log-likelihoods or rewards.
         is_only = len(unnamed) == 1 and not may_be_scores(values) and not any(v < 0 for v in values)
