@@ -41,7 +41,7 @@ def check(
     output: options.OutputOption = None,
     format: options.CheckFormatOption = None,
     json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    quiet: options.TotalsOption = False,
     fail_on: options.FailOnOption = None,
     dtype: options.DtypeOption = None,
     settings: options.SetOption = None,

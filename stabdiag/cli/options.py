@@ -146,6 +146,9 @@ JsonDetailOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only the verdict, in one line.")
 ]
+TotalsOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only the totals, in one line.")
+]
 VerboseOption = Annotated[
     bool,
     typer.Option(
@@ -168,7 +171,7 @@ WriteOption = Annotated[
     typer.Option(
         "--write",
         metavar="FORMAT=FILE",
-        help="Also write this file, such as `sarif=report.sarif`. Repeatable.",
+        help="Also write this file, such as `html=report.html`. Repeatable.",
         autocompletion=complete.among([f"{name}=" for name in names()]),
         rich_help_panel=MORE_OPTIONS,
     ),
@@ -180,8 +183,8 @@ FailOnOption = Annotated[
     typer.Option(
         "--fail-on",
         metavar="SEVERITY",
-        help="error, warning, never or unknown: exit 1 at or above this severity. unknown is "
-        "error, and exit 2 if too little was logged. Default: error.",
+        help="Exit 1 at or above this severity: error, warning, never, or unknown (error, and exit "
+        "2 if too little was logged). Default: error.",
     ),
 ]
 

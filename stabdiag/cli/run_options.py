@@ -21,7 +21,7 @@ _OPTION_EXAMPLES: Final = {
     "--limit": "NAME=VALUE such as spike.sigma=4",
     "--column": "ROLE=NAME such as loss=train/ce",
     "--set": "FIELD=VALUE such as grad_clip=1",
-    "--write": "FORMAT=FILE such as sarif=report.sarif",
+    "--write": "FORMAT=FILE such as html=report.html",
 }
 
 

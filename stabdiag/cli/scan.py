@@ -69,9 +69,7 @@ def scan(
     write: options.WriteOption = None,
     format: options.OverviewFormatOption = None,
     json: options.JsonOption = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only the totals, in one line.")
-    ] = False,
+    quiet: options.TotalsOption = False,
     fail_on: options.FailOnOption = None,
     where: Annotated[
         str | None,

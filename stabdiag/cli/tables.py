@@ -85,7 +85,7 @@ def explain(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME",
+            metavar="[NAME]",
             autocompletion=complete.explained,
             help="A finding, a symptom, a question or a threshold; or words to search for. "
             "Default: list all entries.",
