@@ -147,7 +147,7 @@ def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path
         ("columns.los = 'x'", "unknown role 'los'; did you mean loss?"),
         ("columns.loss = 1", "columns.loss must be the name of a column, not 1"),
         ("manifest.dtpye = 'bf16'", "unknown manifest field 'dtpye'; did you mean dtype?"),
-        ("manifest.dtype = 'fp17'", "dtype wants "),
+        ("manifest.dtype = 'fp17'", "dtype must be "),
         ("limits.spike.sgma = 1", "unknown limit 'spike.sgma'; did you mean spike.sigma?"),
         ("ignore = 1", "ignore must be a list of [[tool.stabdiag.ignore]] entries with finding = "),
         ("[[ignore]]\nfinding='spike-lr-jmp'", "no finding is named 'spike-lr-jmp'; did you mean"),

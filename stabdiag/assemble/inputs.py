@@ -233,7 +233,7 @@ def _optimizer(history: History) -> tuple[str, str] | None:
     # A rate far above the usual ones for AdamW is evidence against this default.
     highest = PreflightLimits().adam_lr_high
     if history.source.format in _HF_TRAINER_FORMATS and lr.values.max(initial=0.0) <= highest:
-        return "adamw", "it is the default of the HF Trainer"
+        return "adamw", "the default of the HF Trainer"
     return None
 
 

@@ -176,7 +176,7 @@ def notify_other_runs(log: str, source: Source) -> None:
     if source.other_runs:
         log = shown(log)
         notify(
-            f"{log} contains several runs; this is one of them. For all of them:"
+            f"{log} contains several runs; this is the report on {source.name}. For all of them:"
             f" stabdiag scan {shlex.quote(log)}"
         )
 

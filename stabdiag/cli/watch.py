@@ -309,7 +309,7 @@ def _verdict(seen: WatchState) -> tuple[str, str]:
 def _status(seen: WatchState) -> str:
     """Return a description of the watch. While the log is quiet, it changes less and less often."""
     if seen.end is not None:
-        return f"the watch is over: {seen.end}"
+        return f"the watch ended: {seen.end}"
     activity = "watching"
     if seen.quiet_for >= 10:
         activity = f"quiet for {10 * int(seen.quiet_for / 10)} s"

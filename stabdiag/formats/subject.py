@@ -167,6 +167,15 @@ def unchecked(report: Report) -> str:
     return "" if is_redundant else skipped(report.not_checked)
 
 
+def unchecked_by_reason(report: Report) -> list[tuple[str, tuple[str, ...]]]:
+    """Return each reason for skipped checks and its checks; a missing recorder comes last."""
+    checks: dict[tuple[bool, str], list[str]] = {}
+    for check in report.not_checked:
+        checks.setdefault((check.needs_recorder, check.because), []).append(check.symptom)
+    ranked = sorted(checks.items(), key=lambda item: (item[0][0], -len(item[1])))
+    return [(why, tuple(symptoms)) for (_, why), symptoms in ranked]
+
+
 def unchecked_count(report: Report) -> str:
     """Return the number of skipped checks; checks that need the recorder are counted apart."""
     recorded = sum(check.needs_recorder for check in report.not_checked)

@@ -201,7 +201,7 @@ _LEAVES = (
     ("spike-duplicate-batch", _WARNING, "§2", "Loss spike from a repeated batch"),
     ("spike-recovered", _WARNING, "§2", "Loss spike that recovered"),
     ("spike-persistent", _ERROR, "§2", "Loss spike that did not recover"),
-    ("spike-unresolved", _ERROR, "§2", "Loss spike, not seen to recover"),
+    ("spike-unresolved", _ERROR, "§2", "Loss spike, recovery unknown"),
     ("gradient-overflow", _WARNING, "§3", "Gradients overflow"),
     ("loss-scale-static", _ERROR, "§3", "Gradients overflow under a static loss scale"),
     ("loss-scale-collapsed", _ERROR, "§3", "The loss scale collapsed"),

@@ -147,5 +147,8 @@ def skipped(not_checked: tuple[NotChecked, ...]) -> str:
     counts = Counter(need for check in others for need in check.missing)
     needs = sorted(counts, key=lambda need: (need.startswith(_NAMED_LAST), -counts[need]))
     names = [need.removeprefix("manifest.").partition(" or ")[0] for need in needs]
-    why = f"{and_more(names, _MAX_NAMED_SERIES)} not logged" if names else "too little to go by"
-    return f"{plural(len(others), 'check')} skipped: {why}"
+    number = plural(len(others), "check")
+    if not names:
+        return f"{number} skipped: too little was logged"
+    were = "was" if len(names) == 1 else "were"
+    return f"{number} skipped because {and_more(names, _MAX_NAMED_SERIES)} {were} not logged"

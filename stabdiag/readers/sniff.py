@@ -168,7 +168,7 @@ def _describe_failure(data: bytes) -> str:
     place, line = failure
     number = data.count(b"\n", 0, place) + 1
     quote = shorten(line.decode("utf-8", "replace"), _MAX_QUOTED, placeholder=" …")
-    return f"; line {number} reports a failure: {quote!r}"
+    return f"; line {number} mentions a failure: {quote!r}"
 
 
 def _describe_values(data: bytes) -> str:

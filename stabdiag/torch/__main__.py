@@ -76,7 +76,7 @@ def _probe_recorded(recorded: Any, model: Any, loss_fn: Any, optimizer: Any = No
 def _factory(name: str) -> Any:
     module, _, function = name.partition(":")
     if not function:
-        raise ValueError(f"--factory wants MODULE:FUNCTION, not {name!r}")
+        raise ValueError(f"--factory must be MODULE:FUNCTION, not {name!r}")
     sys.path.insert(0, "")
     return getattr(importlib.import_module(module), function)
 

@@ -147,7 +147,7 @@ def _where(case: Case, series: Series) -> str:
 def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
     untested = [answer.question for answer in answers if answer.verdict is Verdict.UNKNOWN]
     subjects = ", ".join(_ABOUT.get(question, question) for question in untested)
-    unclear = f"; not testable: {subjects}" if untested else ""
+    unclear = f"; {subjects} could not be tested" if untested else ""
     if case.reward is not None:
         return f": no NaN, and {case.reward.column!r} did not fall{unclear}"
     return f": {case.negative_result}{unclear}"
@@ -176,9 +176,9 @@ def _next_run(case: Case) -> Action:
     """Return the action for a run without findings."""
     missing = [entry.role for entry in not_logged(case) if entry.kind is Missing.ROLE]
     if missing:
-        text = f"Log {listed(missing)} in the next run, so that more can be tested."
+        text = f"Log {listed(missing)} in the next run, so that more checks can run."
         return Action(ActionKind.LOG_MORE, text)
-    return Action(ActionKind.KEEP_GOING, "Keep this report to compare the next run with.")
+    return Action(ActionKind.KEEP_GOING, "Keep this report as a reference for the next run.")
 
 
 def _log_more(case: Case) -> Action:

@@ -146,10 +146,6 @@ class Run:
             return f"{self.unit} {step}"
         return f"record {step}" + (f" (epoch {num(float(epochs[-1]))})" if len(epochs) else "")
 
-    def numbered(self, step: int) -> str:
-        """Return the number of a step; in a log without steps, the record in words."""
-        return self.describe(step) if self.history.counts_records else str(step)
-
     def at(self, position: int) -> int:
         """Return the step of the loss at a position."""
         return int(self.loss.steps[min(position, len(self.loss) - 1)])

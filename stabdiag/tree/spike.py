@@ -52,12 +52,12 @@ def start(case: Case) -> Start:
     onset, exploded = case.at(focus(case).onset), explosion_step(case, focus(case).onset)
     panel = lr_panel(case, lookback_start(case, onset), case.at(focus(case).peak))
     if not panel.holds and exploded is not None:
-        return Start(step=exploded, name=f"the explosion of the loss at {case.numbered(exploded)}")
+        return Start(step=exploded, name=f"the explosion of the loss at {case.describe(exploded)}")
     if not panel.holds:
-        return Start(step=onset, name=f"the spike at {case.numbered(onset)}")
+        return Start(step=onset, name=f"the spike at {case.describe(onset)}")
     # Noise may have raised the loss a little before the jump.
     jump = panel.steps[0]
-    name = f"the jump of the learning rate at {case.numbered(jump)}"
+    name = f"the jump of the learning rate at {case.describe(jump)}"
     return Start(step=min(jump, onset), name=name, cause=panel.because)
 
 

@@ -40,7 +40,7 @@ class EndReason(StrEnum):
 
     FINDING = "a finding is certain"
     INPUT = "the input ended"
-    QUIET = "the log has been quiet"
+    QUIET = "the log has stopped growing"
     PROCESS = "the process has ended"
     STOPPED = "stopped"
 

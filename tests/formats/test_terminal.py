@@ -104,9 +104,9 @@ def test_skipped_checks_are_counted_and_listed_with_verbose(persistent):
     missing = ("tokens_per_second or step_time", "manifest.vocab_size", "eval_loss", "epoch")
     skipped = NotChecked(symptom="mfu-low", missing=missing)
     report = replace(persistent, not_checked=(skipped,))
-    summary = "1 check skipped: tokens_per_second, eval_loss and 2 more not logged."
-    assert summary in render(report, "terminal").splitlines()
-    assert f"mfu-low: needs {', '.join(missing)}" in render(
+    summary = "1 check skipped because tokens_per_second, eval_loss and 2 more were not logged."
+    assert summary in render(report, "terminal", width=100).splitlines()
+    assert f"needs {', '.join(missing)}: mfu-low" in render(
         report, "terminal", verbose=True, width=100
     )
 

@@ -37,10 +37,14 @@ def test_override_changes_one_limit_and_leaves_the_old_ones_alone():
         ("spike.sigm", 4, "unknown limit 'spike.sigm'; did you mean spike.sigma?"),
         ("qqqq", 4, "unknown limit 'qqqq' (`stabdiag thresholds` lists them all)"),
         ("spike", 4, "unknown limit 'spike'"),
-        ("spike.sigma", 0.1, "spike.sigma wants a number from 0.5 to 100 (σ), not 0.1"),
-        ("spike.sigma", "1e9", "spike.sigma wants a number from 0.5 to 100 (σ), not '1e9'"),
+        ("spike.sigma", 0.1, "spike.sigma must be a number from 0.5 to 100 (σ), not 0.1"),
+        ("spike.sigma", "1e9", "spike.sigma must be a number from 0.5 to 100 (σ), not '1e9'"),
         *(
-            ("spike.window", bad, "spike.window wants a whole number from 10 to inf (steps), not ")
+            (
+                "spike.window",
+                bad,
+                "spike.window must be a whole number from 10 to inf (steps), not ",
+            )
             for bad in (50.5, "many", float("inf"), float("nan"), True, None, [100], 10**400)
         ),
     ],

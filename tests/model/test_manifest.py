@@ -300,9 +300,9 @@ def test_overrides_replace_the_manifest():
     [
         ("dtyp", "fp16", "unknown manifest field 'dtyp'; did you mean dtype?"),
         ("unknown", "fp16", "unknown manifest field 'unknown'"),
-        ("dtype", "int8", "dtype wants fp16, bf16, fp8 or fp32, not 'int8'"),
-        ("checkpoint_every", 0, "checkpoint_every wants a number of steps, not 0"),
-        ("static_loss_scale", "maybe", "static_loss_scale wants true or false, not 'maybe'"),
+        ("dtype", "int8", "dtype must be fp16, bf16, fp8 or fp32, not 'int8'"),
+        ("checkpoint_every", 0, "checkpoint_every must be a number of steps, not 0"),
+        ("static_loss_scale", "maybe", "static_loss_scale must be true or false, not 'maybe'"),
     ],
 )
 def test_overrides_that_cannot_be(name, value, message):

@@ -221,7 +221,7 @@ def test_texts_that_are_not_logs(tmp_path, text, words, name):
 def test_a_refusal_quotes_a_line_that_reports_a_failure(tmp_path, line):
     path = tmp_path / "run.txt"
     path.write_text(f"Start training\nbuilding the model\n{line}\n{line}\n")
-    with pytest.raises(LogError, match=f"line 3 reports a failure: '{line}'"):
+    with pytest.raises(LogError, match=f"line 3 mentions a failure: '{line}'"):
         stabdiag.read(path)
     path.write_text(
         "Start training\n    if loss is nan:\n        raise ValueError('loss is nan')\n"
@@ -239,7 +239,7 @@ def test_a_refusal_quotes_the_error_that_ended_a_run(tmp_path):
     )
     trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
     path.write_text(f"building the model\n{trace}    y = model(x)\n{error}\n")
-    with pytest.raises(LogError, match=r"line 5 reports a failure: 'torch\.cuda\.OutOf.* …'"):
+    with pytest.raises(LogError, match=r"line 5 mentions a failure: 'torch\.cuda\.OutOf.* …'"):
         stabdiag.read(path)
 
 

@@ -64,7 +64,7 @@ def test_symptoms_with_too_few_points_are_not_checked(points, reason):
     assert reasons["not-learning"].startswith("needs ")
     assert ("frequent-spikes" in reasons) == (points == 19)
     count = sum(not check.needs_recorder for check in report.not_checked)
-    skipped = f"{count} checks skipped: eval_loss, lr " in report.diagnosis.summary
+    skipped = f"{count} checks skipped because eval_loss, lr " in report.diagnosis.summary
     assert skipped == (report.diagnosis.slug == "healthy")
 
 

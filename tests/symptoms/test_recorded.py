@@ -32,7 +32,7 @@ def test_checks_that_need_the_recorder_do_not_count_without_it():
     needs = [check for check in report.not_checked if check.needs_recorder]
     assert len(needs) >= 17
     others = len(report.not_checked) - len(needs)
-    assert f"{others} checks skipped: " in report.diagnosis.summary
+    assert f"{others} checks skipped because " in report.diagnosis.summary
     assert {check.because for check in needs} == {"needs a run that stabdiag.torch recorded"}
 
 

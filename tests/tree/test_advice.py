@@ -68,7 +68,10 @@ FIRST = [
     (
         *("spike-persistent", [shift(501), put("lr", slice(499, None), 0.01)], {"grad_clip": 1.0}),
         K.FIX_SCHEDULE,
-        ["checkpoint of step 400, the last before the jump of the learning rate at 499", "(now 1)"],
+        [
+            "checkpoint of step 400, the last before the jump of the learning rate at step 499",
+            "(now 1)",
+        ],
     ),
     ("spike-unresolved", [shift(780)], {"total_steps": 800}, K.CLIP_GRADIENTS, ["of step 700"]),
     ("spike-unresolved", [shift(780)], {}, K.KEEP_CHECKPOINT, ["run on to step 830"]),
@@ -116,12 +119,22 @@ def test_the_first_action_has_the_numbers_of_the_run(calm, slug, changes, manife
     ("onset", "every", "checkpoint", "expected"),
     [
         # Written after the update that showed at 501, it may hold what is damaged, too.
-        (501, 100, 500, "before the spike at 501 (or step 400 if that is already damaged)"),
+        (501, 100, 500, "before the spike at step 501 (or step 400 if that is already damaged)"),
         # A checkpoint that is written at the onset holds what is damaged.
-        (500, 100, 400, "the last before the spike at 500, and restart with the clip threshold"),
-        (499, 100, 400, "the last before the spike at 499"),
-        (500, 1000, 0, "Restart from the beginning (no checkpoint precedes the spike at 500),"),
-        (500, None, None, "Reload the last checkpoint before the spike at 500"),
+        (
+            500,
+            100,
+            400,
+            "the last before the spike at step 500, and restart with the clip threshold",
+        ),
+        (499, 100, 400, "the last before the spike at step 499"),
+        (
+            500,
+            1000,
+            0,
+            "Restart from the beginning (no checkpoint precedes the spike at step 500),",
+        ),
+        (500, None, None, "Reload the last checkpoint before the spike at step 500"),
     ],
 )
 def test_the_last_good_checkpoint_is_named(calm, onset, every, checkpoint, expected):

@@ -101,9 +101,9 @@ def test_gradients_at_a_new_level_are_not_all_that_led_to_a_nan(calm):
 
 def test_a_piece_of_a_log_without_steps_may_begin_anywhere():
     log = {"loss": [0.2, np.nan, np.nan], "grad_norm": [np.nan] * 3}
-    action = "Reload the last checkpoint before the first non-finite value, at step 0, "
+    action = "Reload the last checkpoint before record 0, "
     assert stabdiag.diagnose(log).diagnosis.first_action.startswith(action)
-    action = "Restart from the beginning (nothing worth keeping precedes the first"
+    action = "Restart from the beginning (nothing worth keeping precedes step 0)"
     log["step"] = np.arange(3)
     assert stabdiag.diagnose(log).diagnosis.first_action.startswith(action)
 

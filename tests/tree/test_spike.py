@@ -44,7 +44,11 @@ def test_in_a_sparse_log_the_run_continues_to_a_future_step(sparse):
 @pytest.mark.parametrize(
     ("every", "checkpoint", "action"),
     [
-        (100, 400, "checkpoint of step 400, the last before the jump of the learning rate at 495"),
+        (
+            100,
+            400,
+            "checkpoint of step 400, the last before the jump of the learning rate at step 495",
+        ),
         # One from after the jump is there, but none from before it.
         (498, None, "Restart from the beginning (no checkpoint precedes the jump"),
     ],
@@ -59,7 +63,7 @@ def test_question_and_advice_name_the_same_checkpoint(calm, every, checkpoint, a
     answer = answer_to(report, "Q2.4")
     assert answer.verdict is (Verdict.YES if checkpoint else Verdict.NO)
     assert answer.measured.get("checkpoint") == checkpoint
-    assert "before the jump of the learning rate at 495" in answer.because
+    assert "before the jump of the learning rate at step 495" in answer.because
 
 
 def test_the_number_of_high_losses_is_reported(calm):

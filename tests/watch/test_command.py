@@ -118,7 +118,7 @@ def test_watch_does_not_wait_for_a_log_without_read_permission(watch, tmp_path):
 def test_a_process_that_has_ended_ends_the_watch(watch, runs):
     result = watch(runs / "healthy-fp32" / "log.jsonl", "--pid", 2**22 + 1)
     assert result.code == 0
-    assert "the watch is over: the process has ended" in result.err
+    assert "the watch ended: the process has ended" in result.err
 
 
 CSV = "step,loss\n" + "".join(f"{n},{2e-5 + n % 7 / 1e7}\n" for n in range(600))

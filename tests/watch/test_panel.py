@@ -49,7 +49,7 @@ def test_the_panel_fits_its_page_for_any_log_name(spike):
     [
         (WatchState(), "waiting for the first records"),
         (WatchState(trouble=LogError("no such file")), "waiting: no such file"),
-        (WatchState(end=EndReason.QUIET), "the watch is over: the log has been quiet"),
+        (WatchState(end=EndReason.QUIET), "the watch ended: the log has stopped growing"),
     ],
 )
 def test_the_status_says_what_the_watch_does(seen, expected):

@@ -93,7 +93,7 @@ def test_a_signal_ends_the_watch_with_a_report_and_leaves_the_job_alone(
     append(log, lines(300, **options)[280:])
     watch.send_signal(number)
     out, err = watch.communicate(timeout=60)
-    assert (watch.returncode, "the watch is over: stopped" in err) == (code, True)
+    assert (watch.returncode, "the watch ended: stopped" in err) == (code, True)
     assert f"[{slug}]" in out
     assert (sleeper.poll() is None) is (code != 1)
 

@@ -18,6 +18,7 @@ from stabdiag.formats.subject import (
     baseline_note,
     choose,
     decisive,
+    unchecked_by_reason,
     unchecked_count,
     whole_loss,
 )
@@ -72,6 +73,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         },
         unasked=[question for question in QUESTIONS if question.id not in answered],
         messages=report.history.messages,
+        unchecked=unchecked_by_reason(report),
         unchecked_count=unchecked_count(report),
         reading=[
             *baseline_note(report),

@@ -28,7 +28,7 @@ from stabdiag.formats.postmortem import Incident, build_incident, has_incident
 from stabdiag.formats.postmortem.causes import find_causes, find_panels, suspects
 from stabdiag.formats.postmortem.cost import duration, large
 from stabdiag.formats.sarif import rule_text
-from stabdiag.formats.subject import Mark, Plot, choose, decisive, notes
+from stabdiag.formats.subject import Mark, Plot, choose, decisive, notes, unchecked_by_reason
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.model.findings import Scalar, Severity
@@ -90,17 +90,13 @@ def _unchecked(report: Report) -> Iterator[tuple[str, str]]:
     The reasons of most symptoms come first; the rest is a number. A name for each check that needs
     a recorded run would fill a page.
     """
-    reasons: dict[str, list[str]] = {}
-    for check in report.not_checked:
-        if not check.needs_recorder:
-            reasons.setdefault(check.because, []).append(check.symptom)
-    ranked = sorted(reasons.items(), key=lambda item: -len(item[1]))
+    recorded = sum(check.needs_recorder for check in report.not_checked)
+    ranked = unchecked_by_reason(report)[: -1 if recorded else None]
     for why, symptoms in ranked[:_UNCHECKED_REASONS]:
         yield ", ".join(symptoms), why
     hidden = sum(len(symptoms) for _, symptoms in ranked[_UNCHECKED_REASONS:])
     if hidden:
         yield f"{hidden} others", "for other reasons: diagnose the log with --verbose"
-    recorded = sum(check.needs_recorder for check in report.not_checked)
     if recorded:
         yield f"{recorded} others", "need a run that stabdiag.torch recorded"
 

@@ -14,6 +14,7 @@ from stabdiag.formats.subject import (
     numbers,
     source_facts,
     unchecked,
+    unchecked_by_reason,
     unchecked_count,
 )
 from stabdiag.formats.terminal.page import Page
@@ -225,8 +226,8 @@ def missing(report: Report, page: Page) -> Iterator[Text]:
         yield from page.wrap(f"{item.role}: {item.cost}", "  ", "    ")
     if report.not_checked:
         yield from page.heading("Symptoms not checked", unchecked_count(report))
-    for skipped in report.not_checked:
-        yield from page.wrap(f"{skipped.symptom}: {skipped.because}", "  ", "    ")
+    for why, symptoms in unchecked_by_reason(report):
+        yield from page.wrap(f"{why}: {', '.join(symptoms)}", "  ", "    ")
 
 
 def foot(report: Report, page: Page) -> Iterator[Text]:

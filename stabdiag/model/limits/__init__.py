@@ -150,7 +150,7 @@ def _checked(info: LimitInfo, value: object) -> float:
     is_integer = isinstance(info.default, int)
     kind = "a whole number" if is_integer else "a number"
     expected = (
-        f"{info.name} wants {kind} from {about.at_least:g} to {about.at_most:g} ({about.unit})"
+        f"{info.name} must be {kind} from {about.at_least:g} to {about.at_most:g} ({about.unit})"
     )
     if isinstance(value, bool) or not isinstance(value, Real | str):
         raise LimitError(f"{expected}, not {value!r}")

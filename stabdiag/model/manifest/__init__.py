@@ -102,7 +102,7 @@ class Manifest:
                 raise ManifestError(f"unknown manifest field {name!r}{hint}")
             parsed = key.parse(value)
             if parsed is None:
-                raise ManifestError(f"{name} wants {key.wants}, not {value!r}")
+                raise ManifestError(f"{name} must be {key.wants}, not {value!r}")
             changes[name] = parsed
         return replace(self, **changes, overridden=(*self.overridden, *changes))
 

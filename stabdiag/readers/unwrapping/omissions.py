@@ -64,7 +64,7 @@ def without_omissions(stream: Stream) -> Stream:
         Event(
             kind=EventKind.PLACE,
             code=EventCode.LINES_OMITTED,
-            message=f"lines are left out where line {line} is {quote!r}",
+            message=f"lines were left out at line {line}: {quote!r}",
             line=line,
         )
     )

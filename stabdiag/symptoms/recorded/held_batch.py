@@ -54,7 +54,7 @@ def saturated_from_start(case: Case) -> Evidence | None:
         case,
         "saturated_fraction",
         case.limits.weights.max_saturated_fraction,
-        "activations of {} at their bound",
+        "activations of {} are at their bound",
         Action(
             Do.CHECK_MODEL,
             "Scale down the inputs or the initial weights of {}: saturated units pass no gradient.",
@@ -74,7 +74,7 @@ def dead_from_start(case: Case) -> Evidence | None:
         case,
         "dead_fraction",
         case.limits.weights.max_dead_fraction,
-        "units of {} zero for every example of the held-out batch",
+        "units of {} are zero for every example of the held-out batch",
         Action(Do.CHECK_MODEL, "Check the initial bias and weights of the layer that precedes {}."),
     )
 

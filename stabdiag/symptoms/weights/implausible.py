@@ -95,10 +95,11 @@ def loss_implausible(case: Case) -> Evidence | None:
     )
     # Larger numbers are read as this value.
     bound = "at least " if sizes[worst] >= LARGEST_READ else ""
+    are = "is" if len(high) == 1 else "are"
     return Evidence(
-        because=f"{plural(len(high), 'loss is', 'losses are')} finite but impossibly large, of "
-        f"{len(sizes)}: the largest, {bound}{num(float(case.loss.values[worst]))} at {case.unit} "
-        f"{case.at(worst)}, is {comparison}.",
+        because=f"{len(high)} of {plural(len(sizes), 'loss', 'losses')} {are} finite but "
+        f"impossibly large: the largest, {bound}{num(float(case.loss.values[worst]))} at "
+        f"{case.describe(case.at(worst))}, is {comparison}.",
         step=step,
         measured={
             "losses": len(high),

@@ -96,7 +96,7 @@ def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Cli
     turned = answer.measured.get("turning_step") if answer else None
     if exploded is not None and not (isinstance(turned, int) and turned < exploded):
         summary = f"The loss exploded at {case.unit} {exploded}, and {ended}."
-        return _explosion(case, exploded, summary, f"at {case.numbered(exploded)}")
+        return _explosion(case, exploded, summary, f"at {case.describe(exploded)}")
     if isinstance(turned, int):
         # The cause began long before the loss climbed.
         since = f"{cause} from {case.unit} {turned} on" if turned < first else since

@@ -169,8 +169,8 @@ def reload_before(case: Case, start: Origin) -> Reload:
         if last.step is None:
             return Reload(clause="Reload a checkpoint from before this log, if there is one")
         return Reload(clause="Restart from the beginning, or from before this log", checkpoint=0)
-    event = "first non-finite value, at" if start.began == start.step else "trouble that began at"
-    return last.reload(f"the {event} {case.unit} {start.began}")
+    began = case.describe(start.began)
+    return last.reload(began if start.began == start.step else f"the trouble that began at {began}")
 
 
 def _by_evidence(case: Case, start: Origin) -> Advice:
@@ -197,8 +197,8 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             first=reload_before(case, start).and_then(ActionKind.CLIP_GRADIENTS, by_value),
             next_actions=(_check_data(case, start),),
         )
-    layers = "run one forward pass with isnan checks after every layer, from the embedding to the "
-    layers, other_kinds = f"{layers}loss", tuple[ActionKind, ...]()
+    layers = "run one forward pass with isnan checks after every layer"
+    other_kinds: tuple[ActionKind, ...] = ()
     kind, _, layer = start.role.partition("/")
     if kind in FORWARD and layer:
         layers = (
@@ -214,7 +214,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
     if saved is not None:
         layers = repeat_clause(saved, case.unit)
     if case.manifest.dtype is None:
-        layers = f"{layers} (in fp16, switch to bf16 or scale the loss dynamically instead)"
+        layers = f"{layers} (in fp16, switch to bf16 or to dynamic loss scaling instead)"
         other_kinds = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
     return Advice(
         summary=describe_start(case, start),

@@ -48,7 +48,7 @@ CHECK_INITIALISATION = Action(
 KEEP_IN_FP32 = Action(ActionKind.SAFE_OPERATIONS, "Keep softmax, layer norm and the loss in fp32.")
 RESTORE_SCHEDULE = Action(
     ActionKind.FIX_SCHEDULE,
-    "Check that a resume restores the scheduler, and that its phases join without a jump.",
+    "Check that a resume restores the scheduler, and that its phases connect without a jump.",
 )
 TO_BF16 = Change(setting="dtype", from_="fp16", to="bf16")
 

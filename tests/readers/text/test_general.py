@@ -325,8 +325,7 @@ def test_the_confidence_of_the_detection_is_reported(read):
         return read("text", log("step {n} loss {loss}", count)).events[0].message
 
     assert message(60) == (
-        "read by its names and values (sure): a loss is on 60 lines, next to 'step', which rises "
-        "100% of the time"
+        "read by its names and values (sure): a loss is on 60 lines, next to 'step'"
     )
     assert "(likely)" in message(20)
     assert "(unsure)" in message(5)

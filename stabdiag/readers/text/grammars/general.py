@@ -179,7 +179,8 @@ def _describe(result: TextEvidence) -> str:
     else:
         where = "below" if result.above else "next to"
         counter = result.counter.decode()
-        counted = f"{lines}, {where} {counter!r}, which rises {result.rising:.0%} of the time"
+        rising = "" if result.rising == 1 else f", which rises {result.rising:.0%} of the time"
+        counted = f"{lines}, {where} {counter!r}{rising}"
     usual = result.word in (LOSS_STEM, b"LOSS") or result.is_without_loss
     name = "" if usual else f"; {result.word.decode()!r} is taken as the loss"
     return f"{measure} is on {counted}{name}"

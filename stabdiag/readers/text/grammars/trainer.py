@@ -299,8 +299,8 @@ def _counted(columns: Columns) -> Columns:
     if not (np.diff(numbers[-len(last) :]) == 1).all():
         return columns
     message = (
-        "no step was logged: a step here is the number of a record, from 0 (a manifest with "
-        "logging_steps gives the real ones)"
+        "no step was logged: records are numbered from 0 (logging_steps in a manifest gives the "
+        "real steps)"
     )
     event = Event(kind=EventKind.STEPS, code=EventCode.COUNTED, message=message)
     # The epochs of the last run do not continue the epochs of the run before.
