@@ -268,7 +268,11 @@ class _OrderedLog:
             unit=step_unit(all_events),
             repeated_steps=tuple(_repeated_steps(losses, order, number)),
             config={**fixed_settings(columns, taken, run), **columns.config},
-            loss_kind=loss_kind(names.get("loss", ""), columns.names, has_reward="reward" in names),
+            loss_kind=loss_kind(
+                names.get("loss", ""),
+                (*columns.names, columns.counter),
+                has_reward="reward" in names,
+            ),
             source=Source(
                 name=columns.source,
                 format=columns.format,

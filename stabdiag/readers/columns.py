@@ -125,6 +125,7 @@ class Columns:
         ends: the rows before which a training ended.
         epoch_length: the length of an epoch, if the step counter restarts and the log shows it.
         bar: the kind of progress bar that shows the losses, if one does.
+        counter: the word in front of the steps of a text, such as ``episode``.
         other_runs: the number of other runs in the folder.
         stored: the runs of a database that holds several, the one that was read first.
         left_out: content that was not read but may have a loss. Only content after the last loss
@@ -151,6 +152,7 @@ class Columns:
     ends: tuple[int, ...] = ()
     epoch_length: int | None = None
     bar: Bar | None = None
+    counter: str = ""
     other_runs: int = 0
     stored: tuple[StoredRun, ...] = ()
     left_out: tuple[LeftOut, ...] = ()

@@ -10,10 +10,17 @@ from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import num, plural, times
+from stabdiag.stats.course import start_level
 from stabdiag.stats.levels import is_trimmed
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import Rise
-from stabdiag.stats.standards import MAX_CHANCE, MIN_CONSECUTIVE, RELATIVE_EPS, THIRDS
+from stabdiag.stats.standards import (
+    HUNDREDFOLD,
+    MAX_CHANCE,
+    MIN_CONSECUTIVE,
+    RELATIVE_EPS,
+    THIRDS,
+)
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
@@ -74,7 +81,7 @@ def level_name(points: int) -> str:
 
 
 def _is_the_loss_rising(case: Case) -> Reply:
-    if case.loss_kind is not None:
+    if case.loss_kind is not None and not _is_far_beyond_returns(case):
         return _answer_by_score(case, case.loss_kind)
     if case.reward is not None:
         return answer_reward_maintained(case)
@@ -122,6 +129,14 @@ def _answer_by_score(case: Case, kind: LossKind) -> Reply:
         return unknown(why)
     measured = {"score_first": score.first, "score_last": score.last}
     return no(f"{score.name} improved {score.text}, and {why}", measured=measured)
+
+
+def _is_far_beyond_returns(case: Case) -> bool:
+    """Return True if the loss of a value function grew far more than returns do."""
+    if case.loss_kind not in (LossKind.VALUE, LossKind.POLICY_SUM) or case.rise is None:
+        return False
+    before = case.loss.values[: case.rise.best + 1]
+    return case.rise.last_level > HUNDREDFOLD**2 * start_level(before) > 0
 
 
 def _measured(rise: Rise, bar: float) -> dict[str, Scalar]:

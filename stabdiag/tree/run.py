@@ -51,6 +51,8 @@ class Run:
             return self.history.loss_kind
         if self._has_vague_reward():
             return LossKind.VALUE if is_value_loss(self.loss.column) else LossKind.POLICY
+        if self._explores_less():
+            return LossKind.VALUE
         return LossKind.RUNNING_SUM if self._is_running_sum() else None
 
     def _has_vague_reward(self) -> bool:
@@ -60,9 +62,21 @@ class Run:
             map(self.history.has, ("policy_kl", "policy_entropy", "clip_fraction"))
         ) or any("kl" in name_words(series.column) for series in others)
         rewards = self.history.finite("reward").values
-        if not is_policy or not len(rewards):
+        if not len(rewards):
             return False
-        return len(rewards) < self.limits.divergence.min_points or not np.ptp(rewards)
+        if not np.ptp(rewards):
+            return is_policy or is_value_loss(self.loss.column)
+        return is_policy and len(rewards) < self.limits.divergence.min_points
+
+    def _explores_less(self) -> bool:
+        """Return True if a run without rewards lowers the fraction of its random actions.
+
+        The epsilon of an optimizer is constant, and the one of an adversary grows.
+        """
+        if "reward" in self.history.series:
+            return False
+        logged = (self.history.finite(f"setting/{name}").values for name in ("epsilon", "eps"))
+        return any(len(x) > 1 and x[-1] < x[0] <= 1 and x.min() >= 0 for x in logged)
 
     def _is_running_sum(self) -> bool:
         """Return True if the loss accumulates: from 0, or while evaluations improve.

@@ -135,3 +135,37 @@ def test_a_policy_without_any_reward_is_not_judged_by_its_loss():
     log = {"step": at, "loss": 1e-5 * at, "kl": 1e-3 * at, "reward": np.zeros(300)}
     finding = stabdiag.diagnose(log).diagnosis
     assert (finding.slug, finding.severity) == ("reward-not-rising", "warning")
+
+
+def returns(growth, **others):
+    rng = np.random.default_rng(3)
+    at = np.arange(300)
+    loss = 0.4 * growth(at / 300) * rng.uniform(0.8, 1.2, 300)
+    return {"step": at * 100, "loss": loss, **others}
+
+
+FALLING = np.maximum(0.05, 0.98 ** np.arange(300))
+
+
+def test_a_loss_may_grow_while_the_run_explores_less():
+    grows = lambda x: 1 + 40 * x  # noqa: E731
+    assert stabdiag.diagnose(returns(grows)).diagnosis.slug == "divergence-unexplained"
+    for name in ("epsilon", "eps"):
+        report = stabdiag.diagnose(returns(grows, **{name: FALLING}))
+        assert report.diagnosis.slug == "insufficient-data"
+        assert answer_to(report, "Q4.1").verdict is Verdict.UNKNOWN
+    # The epsilon of an adversary, and of an optimizer.
+    for epsilon in (FALLING[::-1], np.full(300, 1e-8)):
+        report = stabdiag.diagnose(returns(grows, epsilon=epsilon))
+        assert answer_to(report, "Q4.1").verdict is not Verdict.UNKNOWN
+
+
+def test_no_return_grows_a_million_times():
+    report = stabdiag.diagnose(returns(lambda x: 1e7**x, epsilon=FALLING))
+    assert report.diagnosis.slug == "divergence-unexplained"
+
+
+def test_a_constant_reward_says_nothing_about_a_value_loss():
+    log = returns(lambda x: 1 + 40 * x, reward=np.full(300, -21.0))
+    log["critic_loss"] = log.pop("loss")
+    assert answer_to(stabdiag.diagnose(log), "Q4.1").verdict is Verdict.UNKNOWN

@@ -148,6 +148,14 @@ _TOTAL_LOSS_WORDS: Final = _TRAINING_LOSS_WORDS | {
     "average",
 }
 
+# The error of estimated returns, whose names say so.
+_TEMPORAL_DIFFERENCES: Final = frozenset({"td", "bellman", "dqn", "q", "qf"})
+
+# A game counts these, and prints how often it explores.
+_EPISODES: Final = frozenset({"episode", "episodes", "game", "games"})
+_EXPLORATIONS: Final = frozenset({"exploration", "explore"})
+_ACCURACY_WORDS: Final = frozenset({"acc", "accuracy"})
+
 # Terms of a policy's loss without its advantage.
 _POLICY_TERMS: Final = frozenset({"entropy", "kl", "kld", "ent", "reg", "regularizer"})
 
@@ -211,12 +219,29 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
     if set(words) <= _TRAINING_LOSS_WORDS and any(map(_is_discriminator_loss, others)):
         return LossKind.ADVERSARIAL
     parts = set().union(*(words for words in others if words & _LOSS_WORDS))
-    if has_reward or not parts & _POLICY:
+    if has_reward:
+        return None
+    if _TEMPORAL_DIFFERENCES & set(words) or (
+        set(words) <= _TOTAL_LOSS_WORDS and _belongs_to_game(names)
+    ):
+        return LossKind.VALUE
+    if not parts & _POLICY:
         return None
     if _VALUE_WORDS & set(words):
         return LossKind.VALUE
     summed = set(words) <= _TOTAL_LOSS_WORDS and parts & _VALUE_WORDS
     return LossKind.POLICY_SUM if summed else None
+
+
+def _belongs_to_game(names: Sequence[str]) -> bool:
+    """Return True if the columns of a log are those of a game: its episodes, its exploration.
+
+    A few-shot learner also counts episodes, and logs its accuracy.
+    """
+    words = [set(name_words(name)) for name in names]
+    if any(own & _ACCURACY_WORDS for own in words):
+        return False
+    return any(own <= _EPISODES or own & _EXPLORATIONS for own in words if own)
 
 
 def _is_adversary(words: Sequence[str]) -> bool:

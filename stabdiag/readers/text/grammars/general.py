@@ -123,6 +123,7 @@ def read(stream: Stream) -> Columns:
         events=events,
         epoch_length=result.epoch_length,
         bar=_find_bar(head),
+        counter="" if result.counter is None else result.counter.decode(),
         config=config,
         is_unknown=result.is_unknown,
     )
