@@ -19,11 +19,19 @@ from stabdiag.model.roles.names import (
     is_evaluation,
     names_split,
 )
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column, Columns
 
 # Evaluation steps take another time than training steps.
 _TIME_ROLES: Final = ("step_time", "data_time", "throughput")
+
+# In front of the name of a score, for its values in evaluation records.
+_EVALUATED: Final = "val/"
+
+# The words of a column such as ``train``, which marks the records of this split.
+_TRUE: Final = frozenset({"true", "t", "yes", "y"})
+_BOOLEANS: Final = _TRUE | {"false", "f", "no", "n"}
 
 
 @frozen
@@ -53,7 +61,11 @@ def split_columns(columns: Columns, names: Mapping[str, str]) -> SplitColumns | 
     if "loss" not in names or "eval_loss" in names or is_evaluation(names["loss"]):
         return None
     loss = columns.load(names["loss"])
-    candidates = (_splits(columns, name, loss) for name in columns.names if names_split(name))
+    candidates = (
+        _splits(columns, name, loss)
+        for name in columns.names
+        if names_split(name) or find_split(name) is not None
+    )
     splits = next(filter(None, candidates), None)
     if splits is None:
         return None
@@ -72,7 +84,8 @@ def split_columns(columns: Columns, names: Mapping[str, str]) -> SplitColumns | 
         for role in _TIME_ROLES
         if (name := names.get(role))
     }
-    made = {**apart, **times, names["loss"]: only(loss, training)}
+    scores = _split_scores(columns, names, training)
+    made = {**apart, **times, **scores, names["loss"]: only(loss, training)}
     if not apart:
         note = f"evaluation records, identified by {splits.column!r}, contain no training loss"
         return SplitColumns(made=made, names=names, notes=(note,))
@@ -80,14 +93,30 @@ def split_columns(columns: Columns, names: Mapping[str, str]) -> SplitColumns | 
     notes = [f"losses where {splits.column!r} is {word!r} are evaluation losses"]
     notes += [f"losses where it is {other!r} are left out" for other in unused]
     names = {**names, "eval_loss": next(iter(apart))}
+    evaluated_accuracy = f"{_EVALUATED}{names.get('accuracy')}"
+    if evaluated_accuracy in scores:
+        names.setdefault("eval_accuracy", evaluated_accuracy)
     return SplitColumns(made=made, names=names, notes=(*notes,))
+
+
+def _split_scores(columns: Columns, names: Mapping[str, str], training: Mask) -> dict[str, Column]:
+    """Return the scores of the training records, and those of the evaluations, with their names."""
+    made: dict[str, Column] = {}
+    for name in columns.names:
+        if score_direction(name) is None or is_evaluation(name) or name == names["loss"]:
+            continue
+        score = columns.load(name)
+        parts = only(score, training), only(score, ~training)
+        if not score.is_text and all(part.present.any() for part in parts):
+            made[name], made[f"{_EVALUATED}{name}"] = parts
+    return made
 
 
 def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
     """Return the splits in a column, or None if it does not separate training from evaluation."""
     masks = {split: np.zeros(columns.rows, bool) for split in NameParts}
     words: dict[NameParts, Counter[str]] = {split: Counter() for split in NameParts}
-    for split, word, here in _records_by_split(columns.load(name), flagged_split(name)):
+    for split, word, here in _records_by_split(columns.load(name), name):
         masks[split] |= here
         words[split][word] += int((here & loss.present).sum())
     # The order of the splits is the order of preference for the evaluation.
@@ -108,23 +137,35 @@ def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
     return _Splits(column=name, masks=masks, words=named)
 
 
-def _records_by_split(
-    column: Column, flagged: NameParts | None
-) -> Iterator[tuple[NameParts, str, Mask]]:
+def _records_by_split(column: Column, name: str) -> Iterator[tuple[NameParts, str, Mask]]:
     """Yield each split in a column, its word, and its records.
 
-    A boolean column marks the records of the ``flagged`` split, such as ``is_train``.
+    A boolean column marks the records of one split, such as ``is_train`` or ``train``. Numbers
+    below ``train`` may be a score, unless 0 and 1 take turns.
     """
+    flagged = flagged_split(name)
     values = column.values[column.present]
-    if column.is_text:
+    if column.is_text and names_split(name) and flagged is None:
         for code, word in enumerate(column.words):
             split = find_split(word)
             if split is not None:
                 yield split, word, column.present & (column.values == code)
-    elif flagged is not None and ((values == 0) | (values == 1)).all():
+        return
+    if column.is_text:
+        words = [word.lower() for word in column.words]
+        if not _BOOLEANS.issuperset(words):
+            return
+        flagged = flagged or find_split(name)
+        marks = np.isin(column.values, [n for n, word in enumerate(words) if word in _TRUE])
+    elif ((values == 0) | (values == 1)).all() and (flagged or (np.diff(values) != 0).all()):
+        flagged = flagged or find_split(name)
+        marks = column.values == 1
+    else:
+        return
+    if flagged is not None:
         other = NameParts.VALIDATION if flagged is NameParts.TRAINING else NameParts.TRAINING
-        yield flagged, "true", column.present & (column.values == 1)
-        yield other, "false", column.present & (column.values == 0)
+        yield flagged, "true", column.present & marks
+        yield other, "false", column.present & ~marks
 
 
 def only(column: Column, records: Mask) -> Column:

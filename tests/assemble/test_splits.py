@@ -46,6 +46,10 @@ def hidden(history):
         ("isTraining", (True, False), "val/loss"),
         ("is_val", (False, True), "val/loss"),
         ("is_eval", (0, 1), "val/loss"),
+        ("train", (True, False), "val/loss"),
+        ("training", ("yes", "no"), "val/loss"),
+        ("train", (1, 0), "val/loss"),
+        ("Eval", ("F", "T"), "val/loss"),
     ],
 )
 def test_a_column_of_words_separates_evaluation_losses(build, format, name, words, column):
@@ -57,6 +61,23 @@ def test_a_column_of_words_separates_evaluation_losses(build, format, name, word
     assert (loss.column, eval_loss.column) == ("loss", column)
     assert history.unit == "epoch"
     assert not hidden(history)
+
+
+def test_scores_are_separated_as_well(build):
+    log = [
+        {**record, "acc": 0.9 if record["type"] == "train" else 0.75, "f1": 0.5}
+        for record in records()
+    ]
+    series = build(log).series
+    assert set(series["accuracy"].values) == {0.9}
+    assert (series["eval_accuracy"].column, *set(series["eval_accuracy"].values)) == (
+        "val/acc",
+        0.75,
+    )
+    assert sorted(logged.column for logged in series.values() if "f1" in logged.column) == [
+        "f1",
+        "val/f1",
+    ]
 
 
 def test_a_validation_precedes_a_test(build):
@@ -87,6 +108,9 @@ def test_records_with_a_step(build, rows):
         ("is_train", (1, 2)),
         ("is_main", (True, False)),
         ("is_train", (True, True)),
+        ("train", (0.25, 0.5)),
+        ("train", ("fast", "slow")),
+        ("improved", (True, False)),
     ],
 )
 def test_other_words_do_not_separate_losses(build, name, words):
