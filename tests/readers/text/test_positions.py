@@ -115,6 +115,31 @@ def test_a_count_that_begins_again_in_each_epoch(diagnosed):
     assert np.all(np.diff(series.steps) > 0)
 
 
+@pytest.mark.parametrize("row", ["{v}, {n}", "{n} {v}", "({n}, {v})", "[{n}/400] {v} 0.1"])
+@pytest.mark.parametrize("heading", ["Epoch: {n}", "--- epoch {n}/3 ---", "Round {n}"])
+def test_a_count_that_begins_again_below_each_epoch(diagnosed, heading, row):
+    text = "".join(
+        (f"{heading.format(n=n // 4)}\n" if n % 4 == 0 else "")
+        + f"{row.format(n=n % 4 * 100, v=value)}\n"
+        for n, value in enumerate(LOSSES)
+    )
+    series = diagnosed(text).history.series["loss"]
+    assert series.values.tolist() == LOSSES
+    assert np.all(np.diff(series.steps) > 0)
+    assert "loss" not in diagnosed(text, "table.txt").history.series
+
+
+@pytest.mark.parametrize("row", ["{n}_{v}", "1_{n}_{v}", "{n}: {v}"])
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [("train_loss.txt", "loss"), ("reward.txt", "reward"), ("accuracy.txt", "accuracy")],
+)
+def test_a_number_behind_a_count_is_named_after_the_file(diagnosed, row, name, role):
+    series = diagnosed(lines(row), name).history.series
+    assert series[role].values.tolist() == LOSSES
+    assert len(series) == 1
+
+
 @pytest.mark.parametrize(
     "form",
     [

@@ -11,12 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.text.lines.counters import counter_matches, counter_word
+from stabdiag.model.roles.choice import assign
+from stabdiag.readers.text.lines.counters import (
+    COARSE,
+    counter_matches,
+    counter_word,
+    find_headings,
+)
 from stabdiag.readers.text.lines.grammar import Normalization, as_float, is_a_loss
 from stabdiag.readers.text.lines.measure_words import SPLIT
 from stabdiag.readers.text.names.recurring_lines import (
@@ -25,7 +31,14 @@ from stabdiag.readers.text.names.recurring_lines import (
     mask_lines,
     record_pattern,
 )
-from stabdiag.readers.unnamed import find_loss, may_be_scores, may_have_losses, may_overfit
+from stabdiag.readers.unnamed import (
+    find_loss,
+    is_named_score,
+    may_be_scores,
+    may_have_losses,
+    may_overfit,
+    name_of_values,
+)
 
 # The most lines of a record, and its most numbers.
 _MOST_LINES: Final = 8
@@ -74,6 +87,7 @@ _FAILED_MULTIPLE: Final = 10
 # The name of a value that may be a score, a time or a rate.
 MEASURE: Final = b"measure"
 _TAKEN_NAME: Final = b"loss"
+_EVALUATED_NAME: Final = b"val_loss"
 
 
 @frozen
@@ -101,7 +115,15 @@ def find_positions(head: bytes, source: str) -> Positions | None:
     if records is None:
         return None
     above = head[: head.find(records.first)][-_BYTES_ABOVE:].lower()
-    return records.named(may_be_loss=may_have_losses(source) or b"loss" in above)
+    if is_named_score(source):
+        scored = records.named_after(name_of_values(source).encode())
+        if scored is not None:
+            return scored
+    is_evaluation = assign([name_of_values(source)]).has("eval_loss")
+    return records.named(
+        may_be_loss=may_have_losses(source) or b"loss" in above,
+        name=_EVALUATED_NAME if is_evaluation else _TAKEN_NAME,
+    )
 
 
 def find_counter(head: bytes) -> Normalization | None:
@@ -116,22 +138,40 @@ def find_counter(head: bytes) -> Normalization | None:
 def _find_records(head: bytes, max_lines: int = _MOST_LINES) -> _RecurringRecords | None:
     """Return the records with the most lines, of at most this many lines each."""
     lines = mask_lines(head)
+    epochs = _count_epochs(head)
     candidates = (
         records
         for groups in find_groups(lines, max_lines)
-        if (records := _RecurringRecords(groups)).is_course
+        if (records := _RecurringRecords(groups, epochs)).is_course
         and not any(_OPERATOR.search(line.text) for line in groups[0])
+        and not _has_rows(groups[0])
         and _LINES_PER_RECORD * records.lines >= len(lines)
     )
     return max(candidates, key=lambda records: records.lines, default=None)
 
 
-class _RecurringRecords:
-    """Records that recur with other numbers, of one or several lines each."""
+def _has_rows(group: Group) -> bool:
+    """Return True if lines of several numbers recur in a record: each of them is one."""
+    rows = [line.mask for line in group if len(line.numbers) > 1]
+    return len({*rows}) < len(rows)
 
-    def __init__(self, groups: Sequence[Group]) -> None:
+
+def _count_epochs(head: bytes) -> int:
+    """Return the number of epochs that a text names, in lines above their records."""
+    counts = [count for _, word, count in find_headings(head) if word in COARSE]
+    return len({*counts}) if counts == sorted(counts) else 0
+
+
+class _RecurringRecords:
+    """Records that recur with other numbers, of one or several lines each.
+
+    Their counter may begin again in each of some ``epochs``.
+    """
+
+    def __init__(self, groups: Sequence[Group], epochs: int = 0) -> None:
         """Describe these groups of lines."""
         self._groups = groups
+        self._epochs = epochs
         self.lines = len(groups) * len(groups[0])
         self.first = groups[0][0].text
         rows = [
@@ -167,7 +207,14 @@ class _RecurringRecords:
             pairs = [*zip(epochs, batches, strict=True)]
             if epochs == sorted(epochs) and all(a < b for a, b in pairwise(pairs)):
                 return {epoch: b"epoch", batch: b"step"}
-        return {}
+        again = (at for at, column in counts.items() if self._begins_again(column))
+        return dict.fromkeys(islice(again, 1), b"step")
+
+    def _begins_again(self, counts: Sequence[int]) -> bool:
+        """Return True if a counter begins again in each epoch, and rises otherwise."""
+        falls = [after for before, after in pairwise(counts) if before >= after]
+        is_first = all(count == counts[0] for count in falls)
+        return is_first and 0 < len(falls) < self._epochs and 2 * len(falls) < len(counts)
 
     @cached_property
     def _words(self) -> list[tuple[bytes, bool]]:
@@ -216,17 +263,17 @@ class _RecurringRecords:
             for _ in line.numbers
         ]
 
-    def named(self, *, may_be_loss: bool) -> Positions | None:
-        """Return the replacement that names the numbers."""
+    def named(self, *, may_be_loss: bool, name: bytes) -> Positions | None:
+        """Return the replacement that names the numbers; the loss gets a ``name``."""
         names = [self._name(at) for at in range(len(self._columns))]
         names = [
-            name if self._may_be_loss(at) or not is_a_loss(name.decode()) else b""
-            for at, name in enumerate(names)
+            own if self._may_be_loss(at) or not is_a_loss(own.decode()) else b""
+            for at, own in enumerate(names)
         ]
-        is_named = any(is_a_loss(name.decode()) for name in names)
+        is_named = any(is_a_loss(own.decode()) for own in names)
         is_a_loss_by_course = False
         if not is_named:
-            unnamed = [at for at, name in enumerate(names) if not name and self._may_be_loss(at)]
+            unnamed = [at for at, own in enumerate(names) if not own and self._may_be_loss(at)]
             if not unnamed or not self._is_even:
                 return None
             loss = self._find_loss(unnamed) if may_be_loss or self._is_lost(unnamed) else None
@@ -236,8 +283,16 @@ class _RecurringRecords:
             if loss is None and self._has_cells:
                 return None
             is_a_loss_by_course = loss is not None
-            names[unnamed[0] if loss is None else loss] = MEASURE if loss is None else _TAKEN_NAME
+            names[unnamed[0] if loss is None else loss] = MEASURE if loss is None else name
         return Positions(row=self._row(names), is_named=is_named, is_a_loss=is_a_loss_by_course)
+
+    def named_after(self, name: bytes) -> Positions | None:
+        """Return the replacement that gives this name to the only number next to the counters."""
+        values = [at for at in range(len(self._columns)) if self._may_be_loss(at)]
+        if len(values) != 1 or self._words[values[0]] != (b"", False):
+            return None
+        names = [name if at in values else self._name(at) for at in range(len(self._columns))]
+        return Positions(row=self._row(names), is_named=True, is_a_loss=False)
 
     def counted(self) -> Normalization | None:
         """Return the replacement that writes the counter in front of each line, if it is even."""

@@ -33,8 +33,8 @@ _PLAIN_NUMBER: Final = (
 _BAR_SIGN: Final = rb"(?:[#=>]|[.-](?!\d)|\xe2[\x94-\x96][\x80-\xbf])"
 _TOTAL_BEHIND: Final = rb" ?/ ?\d{1,12}(?![\w.])"
 _MASKED_PIECE: Final = lazy_pattern(
-    rb"(?P<time>(?<![\w.:])(?:%b)(?![\w:]))|(?P<number>(?<![\w.])%b)(?P<total>%b)?"
-    rb"|(?P<blank>[ \t]{1,200}(?!%b))|(?P<bar>(?:[ \t]|%b){1,200})|\w{1,60}|[^ \t]"
+    rb"(?P<time>(?<![\w.:])(?:%b)(?![\w:]))|(?P<number>(?:(?<![\w.])|(?<=\d_))%b)(?P<total>%b)?"
+    rb"|(?P<blank>[ \t]{1,200}(?!%b))|(?P<bar>(?:[ \t]|%b){1,200})|(?<=\d)_(?=\d)|\w{1,60}|[^ \t]"
     % (_CLOCK_TIME, _PLAIN_NUMBER, _TOTAL_BEHIND, _BAR_SIGN, _BAR_SIGN)
 )
 _ANY_BAR: Final = rb"(?:[ \t]|%b){1,200}" % _BAR_SIGN
