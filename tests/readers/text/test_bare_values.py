@@ -110,6 +110,44 @@ def test_other_brackets_that_do_not_close_are_refused(tmp_path, text):
 
 
 VALUES = [2.5, 2.25, 2.0, 1.75, 1.5, 1.375]
+MANY = [*VALUES, *VALUES]
+
+
+@pytest.mark.parametrize(
+    ("above", "role"),
+    [
+        ("Here are the average returns of the last run:\n\n", "reward"),
+        ("my rewards in each episode\n", "reward"),
+        ("Episode scores: ", "reward"),
+        ("returns = ", "reward"),
+        ("These are the losses that I get:\n", "loss"),
+        ("accuracy per epoch: ", "accuracy"),
+    ],
+)
+def test_a_sentence_says_what_a_list_has(put, above, role):
+    series = stabdiag.diagnose(put(f"{above}{MANY}\n", "run.log")).history.series
+    assert series[role].values.tolist() == MANY
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "The function returns a list:\n",
+        "These are the weights of the layers:\n",
+        "accuracy: ",
+        "IoU: ",
+        "'scores': ",
+        "learning rates: ",
+    ],
+)
+def test_a_list_of_something_else_is_refused(put, above):
+    with pytest.raises(LogError):
+        stabdiag.diagnose(put(f"{above}{MANY}\n", "run.log"))
+
+
+def test_a_short_list_of_rewards_may_be_a_setting(put):
+    with pytest.raises(LogError):
+        stabdiag.diagnose(put("rewards = [1.0, -1.0, 0.5, 0.1]\n", "run.log"))
 
 
 @pytest.mark.parametrize("separator", [",", ", ", "\t", "  ", ";"])

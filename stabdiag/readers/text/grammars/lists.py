@@ -13,7 +13,8 @@ named after a loss, a single row needs no name.
 
 A list without a name is one of losses if the text above names a loss, or if it is the whole text
 and the name of the file does not contradict. It may be printed again each time it has grown. The
-longest list of losses counts, with all lists of the same length.
+longest list of losses counts, with all lists of the same length. Without losses, a long list of
+rewards or scores does.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from typing import Final
 
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_evaluation, is_setting
-from stabdiag.model.roles.scores import score_direction
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting, name_words
+from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.pieces import Rows
@@ -51,8 +53,21 @@ _NAME: Final = lazy_pattern(
     rb"(?<![\w.])([A-Za-z][\w./-]{0,40}(?: [a-z]\w{0,20})?)[\"']?\]?[ \t]{0,4}[:=]\s{0,4}"
     rb"(?:(?:np\.|numpy\.|torch\.)?(?:[Aa]rray|tensor|deque|list)\()?\[?$"
 )
-# A loss is named in this many bytes above a list without a name.
+# accuracy per epoch: [
+_OF_EACH: Final = lazy_pattern(
+    rb"(?i)[ _](?:per|by|over|(?:for|of|in|after|at)[ _](?:each|every|all|the))[ _]?"
+    rb"(?:epoch|iteration|step|episode|game|round|batch)(?:e?s)?(?=[ \t]{0,4}[:=])"
+)
+# A measure is named in this many bytes above a list without a name. A function returns a list.
 _ABOVE_BYTES: Final = 400
+_MEASURES_ABOVE: Final = lazy_pattern(
+    rb"(?i)(?P<loss>loss)|\b(?:(?P<reward>rewards?|(?:average|avg|mean|episode|episodic|cumulative"
+    rb"|discounted|total|sum of)[ _-]returns?)|(?P<accuracy>accurac(?:y|ies)))\b"
+)
+# A sentence above the list ends with a colon.
+_SENTENCE: Final = lazy_pattern(rb":\s{0,4}\n\s{0,4}\[?$")
+# The fewest rewards or scores: shorter lists may be settings.
+_MIN_SCORES: Final = 10
 
 # A list, or its beginning: a paste may end within it. Its last number may be cut.
 _PRINTED_LIST: Final = lazy_pattern(rb"\[([^\[\]]{3,1000000})(\]|\Z)")
@@ -119,7 +134,7 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
         if len(values) < _MIN_SHORT:
             continue
         name = _own_name(data, match.start())
-        if name is None:
+        if name is None or _is_end_of_sentence(name, data, match.start()):
             name = _assumed_name(data, match.start())
             if name is not None and len(values) <= own.get(name, 0):
                 continue  # the list of this name is printed above
@@ -127,11 +142,16 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
             own[name] = len(values)
         if name is None and (match.start() <= begin or _grows(lists, values)):
             name = name_of_values(source)
+        if name is not None and _is_score_of_games(name):
+            name = "reward"
+        if name is not None and _may_list_classes(data, match.start(), name):
+            continue
         if name is not None:
             (lists if len(values) >= fewest else short)[name] = values
     lists = lists or _short_history(short)
     scored = name_of_values(source) if is_named_score(source) else None
     losses = [n for n, values in lists.items() if n == scored or _are_losses(n, values)]
+    losses = losses or [name for name, values in lists.items() if _are_scores(name, values)]
     longest = max((len(lists[name]) for name in losses), default=0)
     return {name: values for name, values in lists.items() if len(values) == longest}
 
@@ -171,16 +191,25 @@ def read_lists(stream: Stream, lists: Mapping[str, list[bytes]]) -> Columns:
 
 def _own_name(data: bytes, begin: int) -> str | None:
     """Return the name before a list, or None."""
-    match = _NAME.search(data[max(begin - _NAME_BYTES, 0) : begin])
+    match = _NAME.search(_OF_EACH.sub(b"", data[max(begin - _NAME_BYTES, 0) : begin]))
     return None if match is None else match[1].decode("ascii", "replace")
 
 
-def _assumed_name(data: bytes, begin: int) -> str | None:
-    """Return "loss" if a loss is named above a list without a name, or None."""
+def _is_end_of_sentence(name: str, data: bytes, begin: int) -> bool:
+    """Return True if the name of no measure ends the line above a list: the losses that I get:."""
     before = data[max(begin - _NAME_BYTES, 0) : begin]
-    alone = before.rpartition(b"\n")[2].strip() in (b"", b"[", b"array(", b"tensor(")
-    is_below_a_loss = b"loss" in data[max(begin - _ABOVE_BYTES, 0) : begin].lower()
-    return "loss" if alone and is_below_a_loss else None
+    is_measure = is_a_loss(name) or is_evaluation(name) or _is_score(name)
+    return _SENTENCE.search(before) is not None and not (is_measure or is_setting(name))
+
+
+def _assumed_name(data: bytes, begin: int) -> str | None:
+    """Return the measure that is named last above a list without a name, or None."""
+    before = data[max(begin - _NAME_BYTES, 0) : begin]
+    if before.rpartition(b"\n")[2].strip() not in (b"", b"[", b"array(", b"tensor("):
+        return None
+    above = data[max(begin - _ABOVE_BYTES, 0) : begin]
+    named = [match.lastgroup for match in _MEASURES_ABOVE.finditer(above)]
+    return "loss" if "loss" in named else next(reversed(named), None)
 
 
 def _grows(lists: Mapping[str, list[bytes]], values: list[bytes]) -> bool:
@@ -201,3 +230,27 @@ def _values(text: bytes) -> list[bytes]:
 
 def _are_losses(name: str, values: list[bytes]) -> bool:
     return is_a_loss(name) and not is_setting(name) and may_be_losses([*map(as_float, values)])
+
+
+def _are_scores(name: str, values: list[bytes]) -> bool:
+    return len(values) >= _MIN_SCORES and _is_score(name) and not is_setting(name)
+
+
+def _is_score(name: str) -> bool:
+    return is_a_reward(name) or _is_accuracy(name)
+
+
+def _is_accuracy(name: str) -> bool:
+    return assign([name]).has("accuracy", "eval_accuracy") or accuracy_role(name) is not None
+
+
+def _is_score_of_games(name: str) -> bool:
+    """Return True for episode scores: scores alone may be those of examples."""
+    words = name_words(name)
+    return is_a_reward(name, of_episodes=True) and not {"episode", "game"}.isdisjoint(words)
+
+
+def _may_list_classes(data: bytes, begin: int, name: str) -> bool:
+    """Return True if accuracies may be those of classes or folds: no epoch is named above them."""
+    above = data[max(begin - _ABOVE_BYTES, 0) : begin].lower()
+    return _is_accuracy(name) and b"epoch" not in above and b"loss" not in above
