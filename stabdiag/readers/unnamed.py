@@ -134,14 +134,26 @@ def find_loss(columns: Sequence[Sequence[float]]) -> int | None:
     return at
 
 
+def find_score(columns: Sequence[Sequence[float]]) -> int | None:
+    """Return the position of the first column of scores: no counts, and no rate or epsilon."""
+    others = (
+        at for at, column in enumerate(columns) if may_be_losses(column) and not is_rate(column)
+    )
+    return next(others, None)
+
+
+def is_rate(column: Sequence[float]) -> bool:
+    """Return True if numbers may be learning rates, or epsilons of a policy: they never rise."""
+    return column[0] <= 1 and _only_falls(column)
+
+
 def _is_other_measure(column: Sequence[float]) -> bool:
     """Return True if numbers may be scores, a rate, a time, or counts."""
     if _ends_lost(column):
         return False
-    is_rate = column[0] <= 1 and _only_falls(column)
     usual = sorted(column)[len(column) // 10 : -(-9 * len(column) // 10)]
     is_flat = 0 < usual[-1] * _MAX_FALL**2 <= usual[0]
-    return is_rate or is_flat or not may_be_losses(column) or may_be_scores(column)
+    return is_rate(column) or is_flat or not may_be_losses(column) or may_be_scores(column)
 
 
 def may_overfit(loss: Sequence[float], others: Sequence[Sequence[float]]) -> bool:

@@ -345,6 +345,25 @@ def test_the_last_column_of_a_file_named_after_a_measure(log, file, text, names)
     assert log(text, file).names == names
 
 
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        ("{n},{v},{w}", ("step", "rewards", "rewards_2")),
+        ("{n},{x},{v}", ("step", "column_2", "rewards")),
+        ("{n},{epsilon},{v},{w}", ("step", "column_2", "rewards", "rewards_2")),
+        ("{n},{v},{x}", ("step", "rewards", "column_3")),
+        ("{v}\t{w}", ("rewards", "rewards_2")),
+    ],
+)
+def test_columns_of_a_file_of_rewards(log, row, names):
+    text = "".join(
+        row.format(n=n, v=-90.5 + 7 * n % 5, w=-80.5 + 3 * n % 4, x=7 * n % 5, epsilon=0.99**n)
+        + "\n"
+        for n in range(1, 12)
+    )
+    assert log(text, "rewards.csv").names == names
+
+
 def test_other_whole_numbers_in_front_of_a_value_do_not_count(log):
     text = "".join(f"{7 * n % 5},{3 * n % 4},{2.5 - n / 9}\n" for n in range(12))
     with pytest.raises(LogError, match="without a header"):

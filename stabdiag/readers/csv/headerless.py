@@ -22,6 +22,7 @@ from stabdiag.readers.csv.dialect import (
 from stabdiag.readers.unnamed import (
     FEWEST,
     find_loss,
+    find_score,
     is_named_loss,
     is_named_score,
     may_be_counted,
@@ -173,6 +174,26 @@ class TableShape:
         names = self.counted_names
         return tuple("loss" if n == loss + count else name for n, name in enumerate(names))
 
+    def names_after_score(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns if one may be a score of this name, else nothing.
+
+        Columns of decimal numbers behind it have more of these scores, such as those of agents.
+        """
+        if not self.numbers or len(self.numbers[0]) < FEWEST or len(self.numbers) > _MAX_UNNAMED:
+            return ()
+        begin = len(self.counted) or int(may_be_steps(self.numbers[0]))
+        counters = self.counted or ("step",) * begin
+        others = self.numbers[begin:]
+        score = find_score(others)
+        if score is None:
+            return ()
+        names = [f"column_{n}" for n in range(begin + 1, len(self.numbers) + 1)]
+        names[score] = name
+        for at in range(score + 1, len(others)):
+            if find_score([others[at]]) is not None:
+                names[at] = f"{name}_{at - score + 1}"
+        return (*counters, *names)
+
     @property
     def counted_names(self) -> tuple[str, ...]:
         """Names for the columns if only the first, which count, are known."""
@@ -295,6 +316,10 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
             f"the file is named after a loss, and names no columns: the first of its {count}"
             " columns of decimal numbers is taken"
         )
+    names = table.names_after_score(name) if is_named_score(source) else ()
+    if names:
+        number = names.index(name) + 1
+        return names, f"the file names no columns: column {number} is taken"
     names = table.names_by_course if may_name and may_have_losses(source) else ()
     if names:
         number = names.index("loss") + 1
