@@ -152,3 +152,26 @@ def test_the_first_of_a_padded_array_of_losses_may_be_nan(diagnosed):
     )
     finding = diagnosed(text).diagnosis
     assert (finding.slug, finding.step) == ("nan-dtype-unknown", 6)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (", AUC score 0.{n:02d}", "AUC score"),
+        (" val auc 0.{n:02d}", "val auc"),
+        (" | ROC AUC 0.{n:02d} | 3 s", "ROC AUC"),
+        (", f1 score 0.{n:02d}", "f1 score"),
+        ("; mAP@0.5 0.{n:02d}; speed 2 it/s", "mAP@0.5"),
+        (" after which the AUC 0.{n:02d}", "AUC"),
+    ],
+)
+def test_several_words_name_a_score_without_a_sign(diagnosed, written, name):
+    series = diagnosed(lines("Epoch {n} train loss {v} val loss {w}" + written)).history.series
+    score = next(logged for logged in series.values() if logged.column == name)
+    np.testing.assert_allclose(score.values, np.arange(1, 13) / 100)
+    assert series["loss"].values.tolist() == pytest.approx(LOSSES)
+
+
+def test_words_in_front_of_a_number_of_something_else_are_no_score(diagnosed):
+    form = "Epoch {n} loss {v} of the best score 0.5 found by seed 0.{n:02d}"
+    assert len(diagnosed(lines(form)).history.series) == 1

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import lost_games
+from stabdiag.model.roles.scores import Direction, score_direction
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM
 
@@ -107,7 +108,7 @@ _WITHOUT_SIGN: Final = lazy_pattern(_UNSIGNED_PAIR)
 # Separators of the sections of a line, and the words and numbers that alternate in a section:
 # | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms, and epoch 3: foo 1,200
 _SEPARATOR: Final = lazy_pattern(rb"[|;\[\](){}\t]|,(?!\d{3})|(?<=\d): ")
-_NAME_TOKEN: Final = lazy_pattern(rb"[A-Za-z][\w./-]{0,40}")
+_NAME_TOKEN: Final = lazy_pattern(rb"[A-Za-z][\w./@-]{0,40}")
 # A full stop may follow it: iteration 7: perplexity 231.5.
 _WHOLE_NUMBER: Final = lazy_pattern(
     rb"(%b)(?:%%|[KMGT])?%b\.{0,3}" % (_GROUPED_NUMBER, _UNIT_SUFFIX)
@@ -115,6 +116,8 @@ _WHOLE_NUMBER: Final = lazy_pattern(
 _MAX_TOKEN: Final = 80
 _TOKEN: Final = lazy_pattern(rb"\S{1,%d}" % _MAX_TOKEN)
 _MIN_ALTERNATING: Final = 3
+# val ROC AUC 0.5
+_MAX_WORDS_OF_SCORE: Final = 3
 _WORD_SIGN: Final = lazy_pattern(rb"\w")
 # Before a name, at the start of a section or behind a number: score 5 average score 7
 _AVERAGED: Final = lazy_pattern(
@@ -306,7 +309,7 @@ def _alternating(line: bytes) -> Iterator[Field]:
             if number is None or not _NAME_TOKEN.fullmatch(line, *tokens[-2]):
                 break
             before = line[max(tokens[-3][0] - 2, 0) : tokens[-3][1]] if len(tokens) > 2 else b""
-            words = 2 if _AVERAGED.search(before) else 1
+            words = 2 if _AVERAGED.search(before) else _words_of_score(line, tokens)
             pairs.append(_field(line, (tokens[-1 - words][0], tokens[-2][1]), number.span(1)))
             del tokens[-1 - words :]
         # Only signs are left: step 10 (0.4 s): train 2.31 val 2.40
@@ -315,6 +318,27 @@ def _alternating(line: bytes) -> Iterator[Field]:
         is_counted = pairs and _COUNTED.search(line, begin + 1, pairs[-1].at[0]) is not None
         if not tokens or is_counted or len(pairs) >= _MIN_ALTERNATING:
             yield from reversed(pairs)
+        else:
+            yield from (item for item in reversed(pairs) if _is_score(line, item))
+
+
+def _words_of_score(line: bytes, tokens: Sequence[Span]) -> int:
+    """Return the number of words in front of the last number: several name a score, val AUC 0.5."""
+    if b"." not in line[slice(*tokens[-1])]:
+        return 1
+    for words in range(_MAX_WORDS_OF_SCORE, 1, -1):
+        names = tokens[-1 - words : -1]
+        if len(names) == words and all(_NAME_TOKEN.fullmatch(line, *name) for name in names):
+            name = line[names[0][0] : names[-1][1]].decode("utf-8", "replace")
+            if score_direction(name) is Direction.HIGHER:
+                return words
+    return 1
+
+
+def _is_score(line: bytes, item: Field) -> bool:
+    """Return True if a name with a decimal value is a score, and no error."""
+    is_decimal = b"." in line[slice(*item.value)]
+    return is_decimal and score_direction(item.name) is Direction.HIGHER
 
 
 def _reported_at_step(line: bytes) -> Iterator[Field]:
