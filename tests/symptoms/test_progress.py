@@ -143,6 +143,9 @@ def test_a_figure_that_stays_the_same_is_named_once():
         ("val_wer", [90, *np.linspace(50, 10, 13), *[95] * 6], True),
         ("val_wer", [10, *np.linspace(10, 90, 13), *[9] * 6], False),  # it improved
         ("val_magic", [0.1, *np.linspace(0.5, 0.9, 13), *[0.1] * 6], False),
+        ("val_auc", [0.5, *np.linspace(0.6, 0.9, 13), *[0.51] * 6], True),
+        ("val_auc", [0.5, *np.linspace(0.6, 0.9, 13), *[0.8] * 6], False),
+        ("pr_auc", [0.5, *np.linspace(0.6, 0.9, 13), *[0.51] * 6], False),
         ("val_acc", [0.2, 0.3, 0.1, 0.3, 0.2, 0.1, 0.3, 0.2, 0.1, 0.3] * 2, False),
     ],
 )
@@ -203,6 +206,10 @@ def test_scores_have_directions(name, direction):
         ({"map_small": np.zeros(20), "map_large": np.linspace(0.1, 0.5, 20)}, False),
         ({"val_wer": [1] * 5 + [0] * 15, "val_acc": np.linspace(0.5, 0.99, 20)}, False),
         ({"val_f1": np.append(np.zeros(19), 0.1)}, False),
+        ({"val_auc": [0.56, 0.53, 0.51] + [0.5] * 17}, True),
+        ({"val_auroc": [56, 53, 51] + [50] * 17}, True),
+        ({"val_auc": [0.56, 0.53] + [0.51, 0.49] * 9}, False),
+        ({"pr_auc": [0.56, 0.53, 0.51] + [0.5] * 17}, False),
     ],
 )
 def test_constant_scores_are_reported_if_the_loss_falls(symptom, columns, is_reported):

@@ -49,6 +49,9 @@ _MIN_SCORES: Final = MIN_VALUES
 # evaluates.
 _TEXT_SCORES: Final = frozenset({"bleu", "sacrebleu", "rouge", "meteor", "chrf", "cider"})
 
+# Names of the area under the ROC curve.
+_AREA_NAMES: Final = frozenset({"auc", "auroc", "rocauc", "aucroc"})
+
 
 def _few_scores(case: Case) -> str:
     """Return the reason why no score is long enough to show a collapse, or ""."""
@@ -101,7 +104,8 @@ def _not_finite(case: Case) -> Evidence | None:
 
 
 def _collapse(case: Case, score: Score) -> Evidence | None:
-    good, steps = score.goodness, score.series.steps
+    useless = _useless(score)
+    good, steps = score.goodness - useless, score.series.steps
     if len(good) < _MIN_SCORES:
         return None
     medians, onsets = f"medians of {MIN_CONSECUTIVE}", steps
@@ -121,7 +125,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * score.scale)
     if not is_far or lost <= least or at + MIN_CONSECUTIVE >= len(good):
         return None
-    best_value, last_value = best * score.direction, last * score.direction
+    best_value, last_value = (level * score.direction + useless for level in (best, last))
     below = np.flatnonzero(good < (best + last) / 2)
     step = int(steps[at + MIN_CONSECUTIVE - 1])
     onset = int(onsets[below[below > at][0]]) if (below > at).any() else step
@@ -245,14 +249,18 @@ def _zero_to_end(case: Case, candidates: list[Score], loss: ProgressChange) -> E
     """Report a score that ends at 0, so that no example of a class is found.
 
     A guess of the most frequent class has a high accuracy, but an F1, a recall and a precision of
-    0. One score of several may be 0 because its class or size of object does not occur.
+    0, and an area under the ROC curve of exactly one half. One score of several may be 0 because
+    its class or size of object does not occur.
     """
     accuracies = [score for score in candidates if "accuracy" in score.series.role]
     others = [score for score in candidates if score not in accuracies]
-    if not others or any(score.direction < 0 or score.series.values[-1] for score in others):
+    if not others or any(
+        score.direction < 0 or score.series.values[-1] != _useless(score) for score in others
+    ):
         return None
     score = others[0]
-    at = position_after(score.series.values != 0)
+    useless = _useless(score)
+    at = position_after(score.series.values != useless)
     count = len(score.series) - at
     # A score that was above 0 most of the time has collapsed.
     if count < max(_MIN_SCORES, HALF * len(score.series)):
@@ -264,11 +272,11 @@ def _zero_to_end(case: Case, candidates: list[Score], loss: ProgressChange) -> E
         else ""
     )
     return Evidence(
-        title="A score is 0 to the end",
-        because=f"{score.name!r} is 0 at the last {count} evaluations, from {case.unit} {first} to "
-        f"{last}{contrast}. The loss went {loss.text}.",
+        title="A score is at chance to the end" if useless else "A score is 0 to the end",
+        because=f"{score.name!r} is {num(useless)} at the last {count} evaluations, from "
+        f"{case.unit} {first} to {last}{contrast}. The loss went {loss.text}.",
         step=first,
-        measured={"value": 0.0, "evaluations": count},
+        measured={"value": useless, "evaluations": count},
         first=Action(
             Do.CHECK_EVALUATION,
             "Count the predictions and the labels of each class in one evaluation. If only the "
@@ -277,3 +285,11 @@ def _zero_to_end(case: Case, candidates: list[Score], loss: ProgressChange) -> E
             also=(Do.CHECK_LABELS, Do.INSPECT_DATA),
         ),
     )
+
+
+def _useless(score: Score) -> float:
+    """Return the value of a score that one answer for all examples gets."""
+    words = {*name_words(score.name)}
+    if not words & _AREA_NAMES or "pr" in words:
+        return 0.0
+    return HALF * full_scale(float(score.series.values.max()))
