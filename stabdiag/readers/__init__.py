@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
@@ -134,12 +135,27 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
         fallbacks = (undecorated, excerpted, summarized, evaluated)
         results = (fallback(stream, _detect_known) for fallback in fallbacks)
         rewritten = next(filter(None, results), None)
-        return rewritten or (stream, chosen or reader_of_unknown(stream))
+        if rewritten is not None:
+            return rewritten
+        return _unknown(stream) if chosen is None else (stream, chosen)
     if chosen.name == CSV and has_labeled_rows(stream.peek(LABELED_BYTES)):
         from stabdiag.readers.fallbacks.decorations import undecorated
 
         return undecorated(stream, detect) or (without_row_labels(stream), chosen)
     return stream, chosen
+
+
+def _unknown(stream: Stream) -> tuple[Stream, Reader]:
+    """Return a stream of unknown names, or of a few evaluations, with its reader."""
+    try:
+        return stream, reader_of_unknown(stream)
+    except NoUsableRecord:
+        from stabdiag.readers.fallbacks.few_evaluations import few_evaluated
+
+        evaluated = few_evaluated(stream, _detect_known)
+        if evaluated is None:
+            raise
+        return evaluated
 
 
 def _detect_known(stream: Stream) -> Reader | None:

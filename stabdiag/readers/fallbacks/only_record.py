@@ -1,4 +1,4 @@
-"""A text with one record, as a JSON line above what ended the run."""
+"""A text with one record or a few, as JSON lines above what ended the run."""
 
 from __future__ import annotations
 
@@ -12,35 +12,40 @@ from stabdiag.readers.text.messages.search import find_message
 from stabdiag.readers.words import spelled_number
 
 
-def with_only_record(
+def with_only_records(
     stream: Stream,
     data: bytes,
-    values: Iterable[tuple[str, str]],
+    records: Iterable[Iterable[tuple[str, str]]],
     detect: Callable[[Stream], Reader | None],
     note: str,
 ) -> tuple[Stream, Reader] | None:
-    """Return the stream with the only record of its text as a JSON line, and its reader.
+    """Return the stream with the only records of its text as JSON lines, and their reader.
 
     Args:
         stream: the text, which gets the ``note``.
         data: the whole text. Its first message of a failure, and what is below, stays below the
-            record, on a line of the same number.
-        values: the names and values of the record. Words are left out.
+            records, on a line of the same number.
+        records: the names and values of each record. Words are left out.
         detect: finds the reader of the record. Without one, the result is None.
         note: says what is read.
     """
-    record: dict[str, float | str] = {}
-    for name, value in values:
-        number = spelled_number(value)
-        if number is not None:
-            record[name] = number if number - number == 0 else str(number)
-    line = json.dumps(record).encode() + b"\n"
-    reader = detect(Stream(stream.name, BytesIO(line)))
+    lines = b"".join(map(_json_line, records))
+    reader = detect(Stream(stream.name, BytesIO(lines)))
     if reader is None:
         return None
     stream.notes.append(note)
     message = find_message(data, 0)
     if message is None:
-        return stream.rewritten(iter([line])), reader
-    blank_lines = b"\n" * (data.count(b"\n", 0, message) - 1)
-    return stream.rewritten(iter([line, blank_lines, data[message:]])), reader
+        return stream.rewritten(iter([lines])), reader
+    blank_lines = b"\n" * (data.count(b"\n", 0, message) - lines.count(b"\n"))
+    return stream.rewritten(iter([lines, blank_lines, data[message:]])), reader
+
+
+def _json_line(values: Iterable[tuple[str, str]]) -> bytes:
+    """Return a record as a JSON line."""
+    record: dict[str, float | str] = {}
+    for name, value in values:
+        number = spelled_number(value)
+        if number is not None:
+            record[name] = number if number - number == 0 else str(number)
+    return json.dumps(record).encode() + b"\n"

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.fallbacks.only_record import with_only_record
+from stabdiag.readers.fallbacks.only_record import with_only_records
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.lines.clean import Text
@@ -55,4 +55,4 @@ def summarized(
         for name, value in _LAST_VALUE.findall(summaries[-1])
     )
     note = "only the summary of the run is read: its history is a picture"
-    return with_only_record(stream, data, values, detect, note)
+    return with_only_records(stream, data, [values], detect, note)

@@ -20,7 +20,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting
 from stabdiag.model.roles.scores import Direction, accuracy_role, score_direction
-from stabdiag.readers.fallbacks.only_record import with_only_record
+from stabdiag.readers.fallbacks.only_record import with_only_records
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
@@ -29,6 +29,7 @@ from stabdiag.readers.text.lines.clean import cleaned
 from stabdiag.readers.text.lines.counters import LONE_COUNT, counter_value, is_word, line_counters
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
 from stabdiag.readers.text.lines.tokens import Field, line_fields
+from stabdiag.readers.text.names.notations import find_notations
 from stabdiag.readers.text.names.standard_names import find_normalizations, normalize
 
 # The fewest scores, if no line says that they are the results of an evaluation, and the fewest
@@ -55,10 +56,10 @@ _NEXT: Final = lazy_pattern(rb",|[ \t]{1,8}[-+]?\.?\d|[ \t]{0,8}$")
 # A loss with more values is a series, with any separators.
 _MORE_VALUES: Final = lazy_pattern(rb"(?:[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\.?\d[\d.eE+-]{0,30}){2}")
 # A statement of source code.
-_CODE_LINE: Final = lazy_pattern(
+CODE_LINE: Final = lazy_pattern(
     rb"[ \t]{0,40}(?:for|while|if|elif|else|def|class|import|from|return|print|with)\b"
 )
-_ANY_WORD: Final = lazy_pattern(rb"[A-Za-z][A-Za-z\d]")
+ANY_WORD: Final = lazy_pattern(rb"[A-Za-z][A-Za-z\d]")
 # The report of scikit-learn: rows of classes, the accuracy and the means below a heading. Older
 # versions print one mean.
 _REPORT: Final = lazy_pattern(
@@ -79,10 +80,10 @@ _FRAMED_PAIR: Final = lazy_pattern(
 )
 
 # What the settings of a program have and its results lack.
-_SETTING_NAME: Final = lazy_pattern(r"batch[_ ]?size|seed")
+SETTING_NAME: Final = lazy_pattern(r"batch[_ ]?size|seed")
 
 # A score has decimals, unlike the number of its classes, or is not finite.
-_SCORE_VALUE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
+SCORE_VALUE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
 _LONG_LOSS: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{3,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
 
 
@@ -98,12 +99,12 @@ def evaluated(
         return None
     text = cleaned(data)
     # In a log, the best record repeats one above it; here, it may be the only one.
-    usual = normalize(text, tuple(find_normalizations(text)))
+    usual = normalize(text, (*find_normalizations(text), *find_notations(text)))
     record = _find_scores(usual) or _find_scores(text) or _find_report(text)
     if record is None:
         return None
     note = "only the scores of an evaluation are read"
-    return with_only_record(stream, data, record, detect, note)
+    return with_only_records(stream, data, [record], detect, note)
 
 
 def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
@@ -116,28 +117,26 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
     framed = [b"%b: %b" % pair for pair in _FRAMED_PAIR.findall(data)]
     data = b"\n".join(framed) if len(framed) >= _MIN_MEASURED else _REPORT.sub(_as_pairs, data)
     data = _BAR_OF_TQDM.sub(b"", data) if b"%|" in data else data
-    lines = [line for line in data.split(b"\n") if _ANY_WORD.search(line)]
-    fields = [(line, [*_assigned(line)]) for line in lines]
+    lines = [line for line in data.split(b"\n") if ANY_WORD.search(line)]
+    fields = [(line, [*assigned_fields(line)]) for line in lines]
     named = _with_sets(fields)
     others = [line for line, items in fields if not items and not _begins_list(line)]
     names = [item.name.lower() for _, item in named]
     if len({*names}) < len(names) or len(others) > len(lines) - len(others):
         return None
-    if any(map(_CODE_LINE.match, lines)):
+    if any(map(CODE_LINE.match, lines)):
         return None
     if any(is_a_loss(i.name) and _MORE_VALUES.match(line, i.value[1]) for line, i in named):
         return None
-    if any(is_setting(name) or _SETTING_NAME.search(name) for name in names):
+    if any(is_setting(name) or SETTING_NAME.search(name) for name in names):
         return None
     if assign(names).has("lr"):
         return None
     values = [(item.name, line[slice(*item.value)]) for line, item in named]
-    scores = [(name, value) for name, value in values if _is_score(name) or _is_loss_or_norm(name)]
+    scores = [(name, value) for name, value in values if is_score(name) or is_loss_or_norm(name)]
     # A single loss may be a setting, stop_loss: 0.02.
-    trained = [
-        name for name, value in scores if not _is_score(name) and _LONG_LOSS.fullmatch(value)
-    ]
-    measured = [name for name, value in scores if _is_score(name) and _SCORE_VALUE.fullmatch(value)]
+    trained = [name for name, value in scores if not is_score(name) and _LONG_LOSS.fullmatch(value)]
+    measured = [name for name, value in scores if is_score(name) and SCORE_VALUE.fullmatch(value)]
     measured += trained if measured or not all(map(is_a_loss, trained)) else []
     is_titled = any(map(_TITLE_OF_RESULTS.search, others))
     is_titled |= any(map(is_evaluation, measured)) and len(named) + len(others) > 1
@@ -172,7 +171,7 @@ def _find_report(data: bytes) -> list[tuple[str, str]] | None:
     """Return the means of the only report of scikit-learn among other lines, or None."""
     reports = [*_REPORT.finditer(data)]
     is_page = len(PAGE_HEADING.findall(data)) > 1
-    if len(reports) != 1 or is_page or any(map(_CODE_LINE.match, data.split(b"\n"))):
+    if len(reports) != 1 or is_page or any(map(CODE_LINE.match, data.split(b"\n"))):
         return None
     pairs = (line.split(b": ") for line in _as_pairs(reports[0]).split(b"\n"))
     return [(name.decode(), value.decode()) for name, value in pairs]
@@ -217,7 +216,7 @@ def _as_pairs(report: re.Match[bytes]) -> bytes:
     return b"\n".join(b"%b: %b" % pair for pair in [*accuracy, *pairs])
 
 
-def _assigned(line: bytes) -> Iterator[Field]:
+def assigned_fields(line: bytes) -> Iterator[Field]:
     """Yield the fields of a line with nothing but a sign or blanks before their values.
 
     Sentences about a score do not count. Lists do not count either: their first value may belong to
@@ -234,13 +233,13 @@ def _begins_list(line: bytes) -> bool:
     return any(line[item.at[1] : item.value[0]].endswith(b"[") for item in line_fields(line))
 
 
-def _is_score(name: str) -> bool:
+def is_score(name: str) -> bool:
     """Return True for the name of a score, a reward or the loss of an evaluation."""
     is_known = score_direction(name) is not None or accuracy_role(name) is not None
     return is_known or is_a_reward(name) or (is_a_loss(name) and is_evaluation(name))
 
 
-def _is_loss_or_norm(name: str) -> bool:
+def is_loss_or_norm(name: str) -> bool:
     """Return True for the name of a loss or of a gradient norm of the training."""
     return is_a_loss(name) or assign([name]).has("grad_norm")
 

@@ -192,6 +192,7 @@ _PAIR_WITH_NUMBER: Final = rb"[(\[]u?['\"](%b)['\"], {0,2}%b ?[)\]]" % (_VALUE_N
 # loss -> 2.31, loss => 2.31, loss → 2.31; from 2.5 -> 2.31 has no name before it.
 _ARROW: Final = rb"([A-Za-z][)\]]?) ?(?:[-=]>|\xe2\x86\x92) ?(?=[\"']?%b)" % _BARE_WORD
 _LOSS_ARROW: Final = rb"oss\w{0,20} ?(?:[-=]>|\xe2\x86\x92) ?%b(?![\w.])" % _SCALAR
+_NAMED_ARROW: Final = rb"(?<![\w./-])([A-Za-z][\w./@-]{0,60}) ?(?:[-=]>|\xe2\x86\x92) ?\d{0,9}\.\d"
 
 # Epoch(3), loss(2.31), step {3}, loss=<2.31>, Loss[2.31]: 2.30 (2.31) is a mean, loss(x) a call,
 # and loss[3] an item.
@@ -218,9 +219,10 @@ _COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1
 def _enclosed_values(head: bytes) -> Iterator[Normalization]:
     """Yield the replacements that write a name, a colon and the value."""
     is_paired = b"', " in head or b'", ' in head
-    if is_paired and (_is_frequent(_LOSS_PAIR, head) or _has_score_pairs(head)):
+    if is_paired and (_is_frequent(_LOSS_PAIR, head) or _has_score_pairs(_PAIR_WITH_NUMBER, head)):
         yield Normalization((), _QUOTED_PAIR, _as_named_value)
-    if (b">" in head or b"\xe2\x86\x92" in head) and _is_frequent(_LOSS_ARROW, head):
+    has_arrow = b"->" in head or b"=>" in head or b"\xe2\x86\x92" in head
+    if has_arrow and (_is_frequent(_LOSS_ARROW, head) or _has_score_pairs(_NAMED_ARROW, head)):
         yield Normalization((), _ARROW, rb"\1: ")
     is_enclosed = any(sign in head for sign in (b"(", b"{", b"<", b"oss["))
     if is_enclosed and any(
@@ -229,11 +231,9 @@ def _enclosed_values(head: bytes) -> Iterator[Normalization]:
         yield Normalization((), _BRACKETS, _as_named_value)
 
 
-def _has_score_pairs(head: bytes) -> bool:
+def _has_score_pairs(pattern: bytes, head: bytes) -> bool:
     """Return True if several of the first pairs of a name and a value are scores."""
-    names = (
-        pair[1].decode() for pair in islice(re.finditer(_PAIR_WITH_NUMBER, head), _PAIRS_EXAMINED)
-    )
+    names = (pair[1].decode() for pair in islice(re.finditer(pattern, head), _PAIRS_EXAMINED))
     return sum(score_direction(name) is not None for name in names) >= _MIN_ENCLOSED
 
 
