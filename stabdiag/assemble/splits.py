@@ -27,7 +27,7 @@ from stabdiag.readers.columns import Column, Columns
 _TIME_ROLES: Final = ("step_time", "data_time", "throughput")
 
 # In front of the name of a score, for its values in evaluation records.
-_EVALUATED: Final = "val/"
+_VALIDATION_SECTION: Final = "val/"
 
 # The words of a column such as ``train``, which marks the records of this split.
 _TRUE: Final = frozenset({"true", "t", "yes", "y"})
@@ -93,7 +93,7 @@ def split_columns(columns: Columns, names: Mapping[str, str]) -> SplitColumns | 
     notes = [f"losses where {splits.column!r} is {word!r} are evaluation losses"]
     notes += [f"losses where it is {other!r} are left out" for other in unused]
     names = {**names, "eval_loss": next(iter(apart))}
-    evaluated_accuracy = f"{_EVALUATED}{names.get('accuracy')}"
+    evaluated_accuracy = f"{_VALIDATION_SECTION}{names.get('accuracy')}"
     if evaluated_accuracy in scores:
         names.setdefault("eval_accuracy", evaluated_accuracy)
     return SplitColumns(made=made, names=names, notes=(*notes,))
@@ -108,7 +108,7 @@ def _split_scores(columns: Columns, names: Mapping[str, str], training: Mask) ->
         score = columns.load(name)
         parts = only(score, training), only(score, ~training)
         if not score.is_text and all(part.present.any() for part in parts):
-            made[name], made[f"{_EVALUATED}{name}"] = parts
+            made[name], made[f"{_VALIDATION_SECTION}{name}"] = parts
     return made
 
 

@@ -152,9 +152,9 @@ _TOTAL_LOSS_WORDS: Final = _TRAINING_LOSS_WORDS | {
 _TEMPORAL_DIFFERENCES: Final = frozenset({"td", "bellman", "dqn", "q", "qf"})
 
 # A game counts these, and prints how often it explores.
-_EPISODES: Final = frozenset({"episode", "episodes", "game", "games"})
+_EPISODE_COUNTERS: Final = frozenset({"episode", "episodes", "game", "games"})
 _EXPLORATIONS: Final = frozenset({"exploration", "explore"})
-_ACCURACY_WORDS: Final = frozenset({"acc", "accuracy"})
+_OF_CLASSIFIERS: Final = frozenset({"acc", "accuracy"})
 
 # Terms of a policy's loss without its advantage.
 _POLICY_TERMS: Final = frozenset({"entropy", "kl", "kld", "ent", "reg", "regularizer"})
@@ -239,9 +239,9 @@ def _belongs_to_game(names: Sequence[str]) -> bool:
     A few-shot learner also counts episodes, and logs its accuracy.
     """
     words = [set(name_words(name)) for name in names]
-    if any(own & _ACCURACY_WORDS for own in words):
+    if any(own & _OF_CLASSIFIERS for own in words):
         return False
-    return any(own <= _EPISODES or own & _EXPLORATIONS for own in words if own)
+    return any(own <= _EPISODE_COUNTERS or own & _EXPLORATIONS for own in words if own)
 
 
 def _is_adversary(words: Sequence[str]) -> bool:

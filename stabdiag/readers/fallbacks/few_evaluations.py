@@ -37,12 +37,12 @@ from stabdiag.readers.text.lines.counters import counter_value
 from stabdiag.readers.text.lines.tokens import Field
 
 # The fewest and the most of them: a log with more is read in other ways.
-_FEWEST: Final = 2
-_MOST: Final = 30
+_MIN_EVALUATIONS: Final = 2
+_MAX_EVALUATIONS: Final = 30
 
 # epoch4, step 5000, checkpoint-500, the file model_10.h5, and 10k iterations. Models may have
 # numbers, too: resnet_50.
-_MARK: Final = lazy_pattern(
+_CHECKPOINT: Final = lazy_pattern(
     rb"(?i)(?<![a-z\d])(epoch|step|iter(?:ation)?|update|checkpoint|ckpt)s?"
     rb"(?:[ _-](?:epoch|step|iter))?[ _:=#-]{0,3}(\d{1,9}k?)(?![\da-z]|\.\d)"
     rb"|(?<![\w.-])(\d{1,9}k?)[ -](epoch|step|iter(?:ation)?)s?(?![a-z])"
@@ -99,7 +99,7 @@ def _split(lines: Sequence[tuple[bytes, Sequence[Field]]]) -> list[Evaluation] |
     counters: set[str] = set()
     counts: list[int] = []
     for line, fields in lines:
-        mark = _MARK.search(line)
+        mark = _CHECKPOINT.search(line)
         values = [item for item in fields if mark is None or item.value[0] >= mark.end()]
         if mark is not None:
             word = mark[1] or mark[4] or b""
@@ -112,7 +112,7 @@ def _split(lines: Sequence[tuple[bytes, Sequence[Field]]]) -> list[Evaluation] |
             evaluations[-1] += [(item.name, line[slice(*item.value)].decode()) for item in values]
     names = [[name for name, _ in own] for own in evaluations]
     is_course = len(counters) == 1 and all(a < b for a, b in pairwise(counts))
-    if not _FEWEST <= len(names) <= _MOST or not is_course:
+    if not _MIN_EVALUATIONS <= len(names) <= _MAX_EVALUATIONS or not is_course:
         return None
     if not names[0] or len({*names[0]}) < len(names[0]) or any(own != names[0] for own in names):
         return None

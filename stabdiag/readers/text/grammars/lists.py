@@ -67,7 +67,7 @@ _MEASURES_ABOVE: Final = lazy_pattern(
 # A sentence above the list ends with a colon.
 _SENTENCE: Final = lazy_pattern(rb":\s{0,4}\n\s{0,4}\[?$")
 # The fewest rewards or scores: shorter lists may be settings.
-_MIN_SCORES: Final = 10
+_MIN_LONG_LIST: Final = 10
 
 # A list, or its beginning: a paste may end within it. Its last number may be cut.
 _PRINTED_LIST: Final = lazy_pattern(rb"\[([^\[\]]{3,1000000})(\]|\Z)")
@@ -233,7 +233,7 @@ def _are_losses(name: str, values: list[bytes]) -> bool:
 
 
 def _are_scores(name: str, values: list[bytes]) -> bool:
-    return len(values) >= _MIN_SCORES and _is_score(name) and not is_setting(name)
+    return len(values) >= _MIN_LONG_LIST and _is_score(name) and not is_setting(name)
 
 
 def _is_score(name: str) -> bool:
