@@ -30,3 +30,17 @@ def test_the_cross_entropy_of_a_word_is_the_evaluation_loss_of_marian(tmp_path):
     assert series["loss"].values.tolist() == [6.51, 5.92, 5.61]
     assert series["eval_loss"].values.tolist() == [6.2, 5.8, 5.5]
     assert series["eval_loss"].steps.tolist() == [1000, 2000, 3000]
+
+
+def test_the_precision_of_each_length_next_to_a_bleu_score_is_no_measure(tmp_path):
+    forms = (
+        "step {0}\nBLEU = {1}, 42.1/16.0/7.3/3.4 (BP=0.980, ratio=0.981, hyp_len=43, ref_len=44)\n",
+        "step {0} BLEU+case.mixed+tok.13a+version.1.4.2 = {1} 42.1/16.0/7.3/3.4 (BP = 0.980 "
+        "ratio = 0.981 hyp_len = 43 ref_len = 44)\n",
+    )
+    for form in forms:
+        text = "".join(form.format(500 * n, 10.5 + n) for n in range(1, 6))
+        (tmp_path / "run.log").write_text(text)
+        history = stabdiag.read(tmp_path / "run.log")
+        assert history.series["score/BLEU"].values.tolist() == [11.5, 12.5, 13.5, 14.5, 15.5]
+        assert history.series["score/BLEU"].steps.tolist() == [500, 1000, 1500, 2000, 2500]

@@ -32,4 +32,12 @@ TRANSLATION: Final = (
         rb"(?<=[ \d] : )ce-mean-words: (?=%b)" % NUMBER_PATTERN,
         b"loss: ",
     ),
+    # multi-bleu.perl and sacreBLEU: BLEU = 27.1, 58.7/34.6/21.9/14.2 (BP=1.000, ratio=1.002, …):
+    # only the score, without the precision of each length
+    Normalization(
+        (b"BLEU", b"/", b"(BP"),
+        rb"\bBLEU[|+\w.:-]{0,120} = (%b),? (?:\d{1,3}\.\d{1,2}/){3}[\d.]{1,6} \(BP[^)\n]{0,120}\)"
+        % NUMBER_PATTERN,
+        rb"BLEU = \1",
+    ),
 )
