@@ -11,8 +11,9 @@ from typing import Final
 
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import is_evaluation, name_words, normal
+from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_fitness, name_words, normal
 from stabdiag.model.roles.scores import score_direction
+from stabdiag.model.text import word_list
 from stabdiag.readers.source import STANDARD_INPUT
 from stabdiag.readers.unwrapping.compressed import COMPRESSED_SUFFIXES
 
@@ -65,6 +66,10 @@ _MEASURE: Final = (
     r"|ppl|perplexit(?:y|ies)|lrs?|learning_rates?|grads?|gradients?|norms?|weights?|times?|fid"
     r"|entropy|precision|recall)(?:_|$)"
 )
+# Names of files with losses only.
+_FILE_OF_LOSSES: Final = frozenset(
+    word_list("cost costs error errors err nll mse rmse mae objective")
+)
 _FILE_OF_REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
 
 
@@ -75,8 +80,9 @@ def name_of_values(source: str) -> str:
     stem = _without_compression(source).stem
     if assign([stem]).columns:
         return stem
-    # dqn_rewards.txt, returns_seed1.txt
-    if score_direction(stem) is None and not _FILE_OF_REWARDS.isdisjoint(name_words(stem)):
+    # dqn_rewards.txt, returns_seed1.txt, mean_scores.txt
+    are_rewards = not _FILE_OF_REWARDS.isdisjoint(name_words(stem))
+    if score_direction(stem) is None and (are_rewards or is_a_reward(stem, of_episodes=True)):
         return "reward"
     if re.search(_MEASURE, normal(stem)):
         return stem
@@ -86,15 +92,16 @@ def name_of_values(source: str) -> str:
 
 
 def is_named_loss(source: str) -> bool:
-    """Return True if a file is named after a loss."""
-    return "loss" in normal(PurePath(source).name)
+    """Return True if a file is named after a loss, a cost or an error."""
+    path = PurePath(source)
+    return "loss" in normal(path.name) or not _FILE_OF_LOSSES.isdisjoint(name_words(path.stem))
 
 
 def is_named_score(source: str) -> bool:
     """Return True if a file is named after a reward or a score, which may be whole numbers."""
     name = name_of_values(source)
-    roles = assign([name])
-    return roles.has("reward", "accuracy", "eval_accuracy") or score_direction(name) is not None
+    is_score = is_fitness(name) or score_direction(name) is not None
+    return is_score or assign([name]).has("reward", "accuracy", "eval_accuracy")
 
 
 def is_of_losses(source: str) -> bool:

@@ -212,6 +212,41 @@ def test_lines_without_names_may_begin_with_a_time(log, time):
     assert columns.load("train_loss").values[0] == 2.5
 
 
+@pytest.mark.parametrize(("unit", "delimiter"), [(1, ","), (1000, "\t")])
+def test_lines_without_names_may_begin_with_the_seconds_since_1970(log, unit, delimiter):
+    rows = [(1767225600.25 * unit + 60 * n, 50 * n, 2.5 - n / 9) for n in range(9)]
+    columns = log("".join(f"{delimiter.join(map(str, row))}\n" for row in rows), "eval_loss.csv")
+    assert columns.names == ("wall_time", "step", "eval_loss")
+    assert columns.load("eval_loss").values[0] == 2.5
+
+
+HEADINGS = [
+    ("# epoch, loss, acc", " "),
+    ("# epoch; loss; acc", ","),
+    ("% epoch\tloss\tacc", " "),
+    ("%% Columns: epoch loss acc", " "),
+    ("# fields = epoch | loss | acc", "\t"),
+]
+
+
+@pytest.mark.parametrize(("heading", "delimiter"), HEADINGS)
+def test_names_in_a_comment_may_have_another_delimiter(log, heading, delimiter):
+    rows = [f"{delimiter.join((f'{n}', f'{2.5 - n / 9}', '0.5'))}\n" for n in range(9)]
+    columns = log(f"{heading}\n{''.join(rows)}", "results.dat")
+    assert columns.names == ("epoch", "loss", "acc")
+
+
+@pytest.mark.parametrize("rows", [2, 9])
+def test_a_comment_may_name_groups_of_columns(log, rows):
+    terms = "0.125 0.5 0.25 0.5"  # two terms of each loss, one of them equal
+    text = "".join(f"{n}00 {terms}\n" for n in range(rows))
+    columns = log(f"# step, loss_train, loss_test\n{text}", "loss.dat")
+    assert columns.names == ("step", "loss_train", "column_3", "column_4", "column_5")
+    # The first group has to be a loss.
+    columns = log(f"# step, weights, loss\n{text}", "loss.dat") if rows > 2 else None
+    assert columns is None or "weights" not in columns.names
+
+
 @pytest.mark.parametrize(
     ("end", "is_read"), [(0.9, True), (90.0, True), (0.2, True), (12.5, False), (1.5, False)]
 )
@@ -327,6 +362,9 @@ def test_unnamed_numbers_are_named_after_the_file(log, rows):
     assert "taken as the step, the second as 'accuracy', after the name" in str(columns.events)
 
 
+LOSSES = ("loss", "loss_2", "loss_3")
+
+
 @pytest.mark.parametrize(
     ("file", "text", "names"),
     [
@@ -339,6 +377,11 @@ def test_unnamed_numbers_are_named_after_the_file(log, rows):
         ("loss.txt", "10\t0\t2.5\n11\t0\t2.25\n12\t1\t2.0\n", ("step", "epoch", "loss")),
         ("loss.txt", "0 0 2.5\n0 1 2.25\n1 0 2.0\n1 1 1.5\n", ("epoch", "step", "loss")),
         ("loss.txt", "4\t2.5\n4\t2.25\n5\t2.0\n", ("epoch", "loss")),
+        ("fitness.csv", "0,0,210\n1,1,209\n2,2,230\n", ("step", "column_2", "fitness")),
+        ("scores.txt", "12\n9\n30\n", ("reward",)),
+        ("train_error.txt", "2.5 0.5 7.5\n2.25 0.25 7\n2.0 0.125 6.5\n", LOSSES),
+        ("mean_scores.tsv", "0.25\t-0.1\n0.5\t0.7\n0.75\t1.9\n", ("reward", "reward_2")),
+        ("acc.csv", "1,0.5,0.45\n2,0.7,0.6\n3,0.75,0.7\n", ("step", "acc", "acc_2")),
     ],
 )
 def test_the_last_column_of_a_file_named_after_a_measure(log, file, text, names):
@@ -548,7 +591,8 @@ REFUSED = [
     ("metrics.csv", "2.5,519\n2.25,22\n2.0,24\n", HEADER),
     ("metrics.csv", "1,2.5\n1,2.25\n2,2.0\n", HEADER),
     ("metrics.csv", "1,519\n2,22\n3,24\n", HEADER),
-    ("metrics.csv", "1767225600,2.5\n1767225601,2.25\n1767225602,2.0\n", HEADER),
+    ("metrics.csv", "1767225600,2.5\n1767225599,2.25\n1767225602,2.0\n", HEADER),
+    ("cost.csv", "0,1.5,2.5\n1.5,0,3.5\n2.5,3.5,0\n", HEADER),  # the costs of routes
     ("metrics.csv", "1,2.5,0.1\n2,2.25,0.1\n3,2.0,0.1\n", HEADER),
     ("loss.csv", "1,2.5,7\n2,2.25,9\n3,2.0,8\n", HEADER),
     ("metrics.csv", "1,2.5\n2,up\n3,2.0\n", HEADER),

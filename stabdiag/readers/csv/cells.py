@@ -189,7 +189,7 @@ def first_rows(lines: list[str], delimiter: str) -> list[list[str]]:
 def is_content(line: str) -> bool:
     """Return False for blank lines, comments, rules and the line with the delimiter."""
     line = line.lstrip("\ufeff")
-    if not line.strip() or line[0] == "#" or is_rule(line):
+    if not line.strip() or line[0] in "#%" or is_rule(line):
         return False
     return _NAMED_DELIMITER.fullmatch(line) is None
 

@@ -13,7 +13,7 @@ from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import names_measurements
+from stabdiag.model.roles.names import name_words, names_measurements
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv.cells import (
     BLANKS,
@@ -177,7 +177,8 @@ def _divided(
     names = header_names(header)
     repeated = (n for n, row in enumerate(rows) if is_next_header(row, names))
     rows = rows[: next(repeated, len(rows))]
-    if delimiter == BLANKS and not _is_table(header, rows):
+    above = _names_in_comments(lines[:first], delimiter, len(header))
+    if delimiter == BLANKS and not _is_table(header, rows, above or header):
         return None
     rows, commas = pointed(rows, delimiter)
     if len(header) == 1 and _has_words(header[0], rows):
@@ -201,8 +202,7 @@ def _divided(
             ends_open=len(header) > 1 and not any(row[-1:] != [""] for row in [header, *rows]),
             has_index=not header[0] and _counts(rows),
         )
-    above = _names_in_comments(lines[:first], delimiter, len(header))
-    if len(above) == len(header) and is_header(above) and are_records([header], len(above)):
+    if above and are_records([header], len(above)):
         return Dialect(
             delimiter=delimiter,
             commas=commas,
@@ -221,18 +221,38 @@ def _has_words(name: str, rows: Sequence[Sequence[str]]) -> bool:
     return not assign([name]).columns or any(assign([word]).columns for word in words - {name})
 
 
+# # epoch, loss; % step loss; # columns: step, loss
+_COMMENT_SIGNS: Final = lazy_pattern(
+    r"[#%\s]*(?:(?:columns?|fields|format|header)(?: names?| are)?\s?[:=]\s*)?", re.IGNORECASE
+)
+
+
 def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list[str]:
     """Return the cells of the last comment above the records that may be their header.
 
-    Other comments, such as a remark on the columns, may be between it and the records.
+    Other comments, such as a remark on the columns, may be between it and the records. The cells of
+    the header may have another delimiter than the records.
     """
     for line in reversed(lines[-_PREAMBLE:]):
         if is_content(line) or not line.strip():
             return []
-        cells = split_cells(line.lstrip("# "), delimiter)
-        if len(cells) == width and is_header(cells):
-            return cells
+        comment = _COMMENT_SIGNS.sub("", line, count=1)
+        for divider in (*DELIMITERS, delimiter):
+            cells = split_cells(comment, divider)
+            if is_header(cells) and len(cells) == width:
+                return cells
+            if divider != BLANKS and 2 < len(cells) < width and _names_groups(cells):
+                return [*cells[:2], *map(unnamed, range(3, width + 1))]
     return []
+
+
+def _names_groups(cells: Sequence[str]) -> bool:
+    """Return True for a header of groups of columns, the second of the terms of a loss.
+
+    DeepXDE writes the terms of each loss below: step, loss_train, loss_test, metrics_test.
+    """
+    names = header_names(cells)
+    return is_header(cells) and assign(names).columns.get("loss") == names[1]
 
 
 # Names of several words in the header of a table with single blanks between cells, as copied from a
@@ -253,19 +273,18 @@ def with_joined_names(line: str) -> str:
     return _SEVERAL_WORDS.sub(lambda name: name[0].replace(" ", "_"), line)
 
 
-def _is_table(header: list[str], rows: list[list[str]]) -> bool:
+def _is_table(header: list[str], rows: list[list[str]], names: list[str]) -> bool:
     """Return True if all lines have the same number of cells, unlike prose.
 
-    The first line has only names, or only numbers if the names are in a comment above it.
+    The first line has only names, or only numbers if the ``names`` are in a comment above it.
     """
     fewest = (
-        1
-        if {*map(str.lower, header)} & _FIRST_COLUMNS and _names_loss(header)
-        else _MIN_NUMBER_ROWS
+        1 if {*map(str.lower, names)} & _FIRST_COLUMNS and _names_loss(names) else _MIN_NUMBER_ROWS
     )
-    even = len(rows) >= fewest and all(len(row) == len(header) for row in rows)
+    count = len(rows) + (names is not header)
+    even = count >= fewest and all(len(row) == len(header) for row in rows)
     # A sentence may have as many words as a line below it with names and values.
-    if len({*header}) < len(header) or any(cell.endswith(":") for row in rows[:1] for cell in row):
+    if len({*names}) < len(names) or any(cell.endswith(":") for row in rows[:1] for cell in row):
         return False
     first = {meaning(cell)[0] for cell in header}
     return even and len(header) > 1 and first in ({WORD}, {NUMBER})
@@ -276,7 +295,7 @@ _FIRST_COLUMNS: Final = frozenset({"epoch", "step", "iter", "iteration"})
 
 
 def _names_loss(header: Sequence[str]) -> bool:
-    return any(name.lower().endswith("loss") for name in header[1:])
+    return any("loss" in name_words(name) for name in header[1:])
 
 
 def _counts(rows: list[list[str]]) -> bool:

@@ -20,6 +20,7 @@ from stabdiag.readers.csv.dialect import (
     detect_dialect,
 )
 from stabdiag.readers.unnamed import (
+    A_TIME,
     FEWEST,
     find_loss,
     find_score,
@@ -45,6 +46,8 @@ _TIME: Final = lazy_pattern(
     r"|\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
 )
 
+_COUNTER_NAMES: Final = ("step", "epoch")
+
 # A table of a course has at least this many rows, with counts at equal intervals.
 _MIN_COUNTED_ROWS: Final = 5
 
@@ -53,8 +56,8 @@ _MIN_COUNTED_ROWS: Final = 5
 class TableShape:
     """The rows at the head of a file of numbers, after ``above`` other lines.
 
-    ``ends_open`` is whether each line ends with a delimiter, and ``times`` whether it begins with a
-    time, which is left out of the rows.
+    ``ends_open`` is whether each line ends with a delimiter. ``time`` is the name of the times that
+    each line begins with, which are left out of the rows, or empty.
     """
 
     delimiter: str
@@ -62,7 +65,7 @@ class TableShape:
     rows: list[list[str]]
     above: int
     ends_open: bool = False
-    times: bool = False
+    time: str = ""
 
     @cached_property
     def columns(self) -> list[list[tuple[int, float]]]:
@@ -137,25 +140,24 @@ class TableShape:
         is_both |= may_be_epochs(first) and first != second and _counts_evenly(second)
         return ("epoch", "step") if is_both and len(self.numbers) > 2 else ()
 
-    @property
-    def names_of_losses(self) -> tuple[str, ...]:
-        """The names of the columns if all but the steps may be losses; otherwise empty.
+    def names_of_measures(self, name: str = "loss") -> tuple[str, ...]:
+        """Return names for the columns if all but the steps may be losses, otherwise nothing.
 
-        A loss that is always 0 may be one of them, but not the first.
+        A loss that is always 0 may be one of them, but not the first. Scores have other decimals.
         """
         if not 2 <= len(self.rows[0]) <= _MAX_UNNAMED:
             return ()
         numbers = self.numbers
-        if not numbers or len(numbers[0]) < FEWEST:
+        if not numbers or len(numbers[0]) < FEWEST or _are_distances(numbers):
             return ()
         counters = ["step"] if may_be_steps(numbers[0]) else []
-        losses = numbers[len(counters) :]
-        if not all(may_be_losses(column) or len({*column}) == 1 for column in losses):
+        measures = numbers[len(counters) :]
+        if not all(may_be_losses(column) or len({*column}) == 1 for column in measures):
             return ()
-        if not losses or not may_be_losses(losses[0]):
+        if not measures or not may_be_losses(measures[0]):
             return ()
-        others = [f"loss_{number}" for number in range(2, len(losses) + 1)]
-        return (*counters, "loss", *others)
+        others = [f"{name}_{number}" for number in range(2, len(measures) + 1)]
+        return (*counters, name, *others)
 
     @property
     def may_overfit(self) -> bool:
@@ -219,7 +221,7 @@ def find_table(head: bytes) -> TableShape | None:
         later = [meaning(row[0])[0] == WORD for row in table.rows[1:] if row]
         named = named or (any(later) and all(later))
         if (
-            (width > 1 or table.ends_open or table.times)
+            (width > 1 or table.ends_open or table.time)
             and not named
             and are_records(table.rows, width)
         ):
@@ -228,7 +230,7 @@ def find_table(head: bytes) -> TableShape | None:
     table = _table_of_cells(content, BLANKS, above=places[0])
     if len(set(map(len, table.rows))) != 1:
         return None
-    return table if table.series or len(table.counted) == 1 or table.names_of_losses else None
+    return table if table.series or len(table.counted) == 1 or table.names_of_measures() else None
 
 
 def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> bool:
@@ -245,15 +247,24 @@ def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableS
     width = len(rows[0]) if rows else 0
     ends_open = width > 1 and all(len(row) == width and not row[-1].strip() for row in rows)
     rows = [row[:-1] for row in rows] if ends_open else rows
-    times = width > 1 and all(row and _TIME.fullmatch(row[0].strip()) for row in rows)
+    time = _name_times([row[0].strip() if row else "" for row in rows]) if width > 1 else ""
     return TableShape(
         delimiter=delimiter,
         commas=commas,
-        rows=[row[1:] for row in rows] if times else rows,
+        rows=[row[1:] for row in rows] if time else rows,
         above=above,
         ends_open=ends_open,
-        times=times,
+        time=time,
     )
+
+
+def _name_times(cells: Sequence[str]) -> str:
+    """Return a name for times: dates, or seconds or milliseconds since 1970. Otherwise, ""."""
+    if all(map(_TIME.fullmatch, cells)):
+        return "date"
+    states, times = zip(*(meaning(cell)[:2] for cell in cells), strict=True)
+    are_times = {*states} == {NUMBER} and min(times) >= A_TIME and [*times] == sorted(times)
+    return "wall_time" if are_times else ""
 
 
 @frozen
@@ -271,8 +282,10 @@ def name_table(table: TableShape, source: str) -> TableNames | None:
     if named is None:
         return None
     names, description = named
-    taken = next((name for name in reversed(names) if not name.startswith("column_")), "")
-    loss = "loss" if "loss" in names else taken
+    measures = (
+        name for name in names if name not in _COUNTER_NAMES and not name.startswith("column_")
+    )
+    loss = "loss" if "loss" in names else next(measures, "step")
     is_unknown = loss == "step" or not assign([loss]).columns
     return TableNames(names=names, event=taken_as(description, loss), is_unknown=is_unknown)
 
@@ -285,7 +298,7 @@ def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
     return Dialect(
         delimiter=table.delimiter,
         commas=table.commas,
-        names=("date", *named.names) if table.times else named.names,
+        names=(table.time, *named.names) if table.time else named.names,
         start=offset(head, table.above),
         lines=table.above,
         ends_open=table.ends_open,
@@ -309,11 +322,16 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
             f" {counter}, the {last}"
         )
     may_name = not table.may_overfit
-    names = table.names_of_losses if may_name and is_named_loss(source) else ()
+    names: tuple[str, ...] = ()
+    measure = "score"
+    if is_named_score(source):
+        names = table.names_of_measures(name)
+    elif may_name and is_named_loss(source):
+        names, measure = table.names_of_measures(), "loss"
     if names:
         count = len(names) - ("step" in names)
         return names, (
-            f"the file is named after a loss, and names no columns: the first of its {count}"
+            f"the file is named after a {measure}, and names no columns: the first of its {count}"
             " columns of decimal numbers is taken"
         )
     names = table.names_after_score(name) if is_named_score(source) else ()
@@ -339,6 +357,12 @@ def _is_named(source: str, numbers: Sequence[float]) -> bool:
     """Return True if a file is named after what these numbers may be. A loss may always be 0."""
     may_be = may_be_losses(numbers) or len({*numbers}) == 1
     return is_named_score(source) or (is_named_loss(source) and may_be)
+
+
+def _are_distances(columns: Sequence[Sequence[float]]) -> bool:
+    """Return True for a square matrix with zeros on its diagonal, such as the costs of routes."""
+    is_square = len(columns) == len(columns[0])
+    return is_square and not any(column[row] for row, column in enumerate(columns))
 
 
 def _counts_evenly(numbers: Sequence[float]) -> bool:

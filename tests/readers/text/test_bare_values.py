@@ -160,6 +160,12 @@ def test_the_only_row_of_a_file_named_after_a_loss_has_its_values(put, separator
         stabdiag.diagnose(put(text, "data.txt"))
 
 
+@pytest.mark.parametrize("name", ["best_fitness.txt", "scores.csv", "cost.txt", "val_rmse.txt"])
+def test_the_only_row_of_a_file_named_after_another_measure(put, name):
+    history = stabdiag.diagnose(put(f"{' '.join(map(str, VALUES))}\n", name)).history
+    assert any(series.values.tolist() == VALUES for series in history.series.values())
+
+
 @pytest.mark.parametrize("sign", [": ", ",", "\t", " = "])
 def test_a_row_may_have_all_values_of_a_name(put, sign):
     rows = {
