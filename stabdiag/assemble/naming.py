@@ -34,6 +34,7 @@ from stabdiag.model.roles.fallbacks import (
     training_measure,
 )
 from stabdiag.model.roles.names import (
+    EPISODES_OR_GAMES,
     is_auxiliary,
     is_fitness,
     last_word,
@@ -52,8 +53,6 @@ _MACHINE_WORDS = frozenset(
     )
 )
 
-# The units that the records of a log of games count.
-_EPISODES_OR_GAMES = frozenset({"episode", "episodes", "game", "games"})
 # Words of counts of games, and of the exploration of a policy.
 _OF_GAMES = frozenset(
     word_list(
@@ -243,7 +242,7 @@ def _may_lack_a_loss(columns: Columns, names: Mapping[str, str]) -> bool:
     if not unknown:
         return True
     counters = [*columns.names, names.get("epoch", "")]
-    of_episodes = any(last_word(name) in _EPISODES_OR_GAMES for name in counters)
+    of_episodes = any(last_word(name) in EPISODES_OR_GAMES for name in counters)
     may_ignore = of_episodes or _are_of_sets(unknown, columns.names)
     return may_ignore and all(
         column.is_text or _stays_finite(column) for column in map(columns.load, unknown)

@@ -23,6 +23,7 @@ from stabdiag.model.roles.loss_kinds import (
     surrogate_losses,
 )
 from stabdiag.model.roles.names import (
+    EPISODES_OR_GAMES,
     exported_run,
     is_a_loss,
     is_a_reward,
@@ -219,7 +220,7 @@ class _Choice:
         return columns[:1] if is_only else []
 
     def _matching(self, role: Role) -> list[str]:
-        of_episodes = normal(self.columns.get("epoch", "")) in ("episode", "episodes")
+        of_episodes = normal(self.columns.get("epoch", "")) in EPISODES_OR_GAMES
         columns = by_name_pattern(role, self._free(), of_episodes=of_episodes)
         if role.name in _LOSS_ROLES:
             discriminator_loss = find_discriminator_loss(columns)

@@ -230,6 +230,8 @@ _PLAIN_LOSS_WORDS: Final = frozenset({"loss", "losses", "train", "training", "me
 _REWARDS: Final = frozenset(word_list("reward rewards return returns rew rews rewmean"))
 _SCORE_WORDS: Final = frozenset({"score", "scores"})
 _RETURN: Final = frozenset({"r"})
+# The units that the records of a log of games count.
+EPISODES_OR_GAMES: Final = frozenset({"episode", "episodes", "game", "games"})
 _OF_REWARDS: Final = frozenset(
     word_list(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "

@@ -56,7 +56,8 @@ ROLES: tuple[Role, ...] = (
     _role(
         "epoch",
         "epoch, episode or round, serves as step where there is none",
-        "epoch episode epochs ep round rounds communication_round generation generations game",
+        "epoch episode epochs ep round rounds communication_round generation generations game "
+        "games n_games num_games games_played",
         training=False,
     ),
     # The one metric of a file that holds no other is called ``main_loss`` or ``value``.
