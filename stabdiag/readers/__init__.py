@@ -12,7 +12,7 @@ from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, eve
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.recorded_messages import with_recorded_messages
 from stabdiag.readers.registry import reader
-from stabdiag.readers.run_columns import with_runs
+from stabdiag.readers.run_columns import with_measure, with_runs
 from stabdiag.readers.sniff import (
     CSV,
     detect,
@@ -73,7 +73,7 @@ def read_stream(
         plain, chosen = _sniffed(plain)
     if grows and chosen.by_lines:
         plain = plain.rewritten(ended_lines(plain))
-    columns = with_runs(chosen.read(plain), run_id)
+    columns = with_runs(with_measure(chosen.read(plain)), run_id)
     if chosen.name in _RECORD_FORMATS:
         columns = with_recorded_messages(columns)
     if chosen.by_lines:

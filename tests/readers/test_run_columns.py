@@ -1,0 +1,65 @@
+"""Tables with a column for each run, whose measure the file or the first cell names."""
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import ColumnError
+
+
+def table(*heading, delimiter=",", label=str):
+    """Return a table of a counter and a column for each run."""
+    rows = [
+        [label(n), *(f"{2.5 / run - n / 40:.4f}" for run in range(1, len(heading)))]
+        for n in range(9)
+    ]
+    return "".join(f"{delimiter.join(row)}\n" for row in [heading, *rows])
+
+
+TABLES = [
+    ("loss.csv", table("epoch", "Adam", "RMSProp")),
+    ("train_loss.tsv", table("step", "seed 1", "seed 2", "seed 3", delimiter="\t")),
+    ("errors.csv", table("iteration", "lr=0.1", "lr=0.01")),
+    ("table.csv", table("loss", "dropout 0.2", "dropout 0.4", label="Epoch {}".format)),
+    (
+        "table.csv",
+        table("perplexity ", "hidden 64", "hidden 128", delimiter=";", label="E{}".format),
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "text"), TABLES)
+def test_columns_are_named_after_runs(put, file, text):
+    series = stabdiag.read(put(text, file)).series
+    assert series["loss"].values[0] == 2.5
+    assert len(series["loss"].values) == 9
+
+
+@pytest.mark.parametrize("file", ["accuracy.csv", "rewards.csv"])
+def test_scores_of_several_runs(put, file):
+    report = stabdiag.diagnose(put(table("episode", "run_1", "run_2"), file))
+    assert report.diagnosis.slug != "partly-read"
+    assert "2.5 to 2.3" in report.diagnosis.summary
+
+
+def test_each_run_is_checked(put, stabdiag):
+    text = table("epoch", "seed 1", "seed 2")
+    for value in ("1.1000", "1.0750", "1.0500"):
+        text = text.replace(value, "nan")
+    path = put(text, "loss.csv")
+    assert "'seed 2 - loss' is not finite from epoch 6 on" in stabdiag("check", path).out
+    assert "2 runs: 1 failed" in stabdiag("check", path.parent).out
+
+
+@pytest.mark.parametrize(
+    ("file", "heading"),
+    [
+        ("results.csv", ("epoch", "seed 1", "seed 2")),  # no measure is named
+        ("loss.csv", ("epoch", "G", "D")),  # the losses of two networks
+        ("acc.csv", ("epoch", "class_0", "class_1")),
+        ("loss.csv", ("name", "adam", "sgd")),  # no counter
+        ("loss.csv", ("epoch", "adam")),
+    ],
+)
+def test_other_columns_are_no_runs(put, file, heading):
+    with pytest.raises(ColumnError, match="no column looks like a training loss"):
+        stabdiag.read(put(table(*heading), file))
