@@ -60,6 +60,12 @@ _OUTPUT_NAME: Final = (
     r"(?:_.*)?|[\d_]+"
 )
 
+# Files of the state of a machine.
+_OF_A_MACHINE: Final = (
+    r"(?:^|_)(?:[cg]pus?|nvidia|smi|mem|memory|ram|disk|temps?|temperatures?|power|watts?|fps"
+    r"|speeds?|throughput|latenc(?:y|ies)|durations?|usage|util(?:ization)?|sensors?)\d*(?:_|$)"
+)
+
 # Names of files with other measures than losses.
 _MEASURE: Final = (
     r"(?:^|_)(?:acc|accs|accurac(?:y|ies)|rewards?|returns?|scores?|f1|auc|iou|dice|psnr|ssim|bleu"
@@ -91,6 +97,16 @@ def name_of_values(source: str) -> str:
     return "loss" if re.search(_LOSS_FILE_WORDS, normal(stem)) else stem
 
 
+def name_of_course(source: str, numbers: Sequence[float]) -> str:
+    """Return a name for the only numbers of a file, the loss if they change as one in any output.
+
+    Numbers that rise as scores do are no losses there.
+    """
+    is_output = may_have_losses(source) and not is_of_losses(source)
+    is_loss = is_output and find_loss([numbers]) is not None
+    return "loss" if is_loss else name_of_values(source)
+
+
 def is_named_loss(source: str) -> bool:
     """Return True if a file is named after a loss, a cost or an error."""
     path = PurePath(source)
@@ -116,7 +132,8 @@ def may_have_losses(source: str) -> bool:
     path = _without_compression(source)
     stem = normal(path.stem)
     is_output = path.suffix in _OUTPUT_SUFFIXES or re.fullmatch(_OUTPUT_NAME, stem) is not None
-    return is_output and not (re.search(_MEASURE, stem) or assign([name_of_values(source)]).columns)
+    is_other = any(re.search(pattern, stem) for pattern in (_MEASURE, _OF_A_MACHINE))
+    return is_output and not (is_other or assign([name_of_values(source)]).columns)
 
 
 def _without_compression(source: str) -> PurePath:

@@ -676,11 +676,11 @@ def test_the_mark_of_code_before_a_pasted_header_is_no_part_of_a_name(put):
 
 
 def test_the_numbers_of_a_file_without_any_name_are_reported(tmp_path):
-    path = tmp_path / "17.txt"
+    path = tmp_path / "data17.txt"
     path.write_text("".join(f"{40 / n:.4f}\n" for n in range(1, 200)))
     report = stabdiag.diagnose(path)
     assert report.diagnosis.slug == "partly-read"
-    assert "only '17' (from 40 to 0.201)" in report.diagnosis.summary
+    assert "only 'data17' (from 40 to 0.201)" in report.diagnosis.summary
 
 
 def test_whole_numbers_without_any_name_are_no_log(tmp_path):

@@ -32,6 +32,7 @@ from stabdiag.readers.unnamed import (
     may_be_steps,
     may_have_losses,
     may_overfit,
+    name_of_course,
     name_of_values,
     taken_as,
 )
@@ -311,6 +312,7 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
     """Return the names of the columns, and a description of the one that is taken."""
     name = name_of_values(source)
     if table.series and (table.is_series or _is_named(source, table.series)):
+        name = name_of_course(source, table.series)
         if len(table.rows[0]) == 1:
             return (name,), "the file names no column: its numbers are taken"
         last = "second" if len(table.rows[0]) == 2 else "last"

@@ -59,7 +59,16 @@ def test_the_first_number_that_falls_is_the_loss(diagnosed, form):
     assert (lost.slug, lost.step) == ("nan-dtype-unknown", 7)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [form for form in FORMS if "poch" in form])
+def test_a_number_that_falls_next_to_an_epoch_is_the_loss(diagnosed, form):
+    assert diagnosed(lines(form), "table.txt").history.series["loss"].values.tolist() == LOSSES
+    # The duration of an epoch and a learning rate do not fall in this way.
+    for others in ([36.5 + n % 3 / 7 for n in range(12)], [0.1 * 0.7**n for n in range(12)]):
+        report = diagnosed(lines(form.replace("{w}", "{v}"), others), "table.txt")
+        assert "loss" not in report.history.series
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "poch" not in form])
 def test_numbers_of_another_file_are_unknown(diagnosed, form):
     report = diagnosed(lines(form), "table.txt")
     assert report.diagnosis.slug == "partly-read"
@@ -69,6 +78,41 @@ def test_numbers_of_another_file_are_unknown(diagnosed, form):
     # The text above may name them.
     report = diagnosed("These are my losses:\n\n" + lines(form), "table.txt")
     assert report.history.series["loss"].values.tolist() == LOSSES
+
+
+BARE = [
+    "{n}: {v}",
+    "{n} {v} {acc}",
+    "({n}, {v})",
+    "{n} [{v}]",
+    "{v}",
+    "tensor({v}, device='cuda:0')",
+]
+
+
+@pytest.mark.parametrize("form", BARE)
+@pytest.mark.parametrize("name", ["17.log", "unet_v2.log", "job-81.out", "output.txt", "my_paste"])
+def test_the_name_of_a_file_may_be_neutral(diagnosed, form, name):
+    report = diagnosed(lines(form), name)
+    assert report.history.series["loss"].values.tolist() == LOSSES
+    assert "as the loss" in str(report.history.events)
+    lost = diagnosed(lines(form, [*LOSSES[:6], *[math.nan] * 6]), name).diagnosis
+    assert lost.slug == "nan-dtype-unknown"
+    rising = diagnosed(lines(form, sorted(value / 3 for value in LOSSES)), name)
+    assert rising.diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("form", BARE)
+@pytest.mark.parametrize("name", ["gpu_temp.log", "data.csv", "throughput3.out"])
+def test_the_name_of_a_file_may_be_another_measure(diagnosed, form, name):
+    assert "loss" not in diagnosed(lines(form), name).history.series
+
+
+@pytest.mark.parametrize("first", ["inf", "nan"])
+def test_two_numbers_that_are_never_finite(diagnosed, first):
+    rows = [f"{n}0: {first if not n else 'nan'}  nan" for n in range(8)]
+    diagnosis = diagnosed("\n".join(["Starting training", *rows]), "table.txt").diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 0)
 
 
 @pytest.mark.parametrize("form", ["{n} | {v} | {acc}", "Epoch {n}\n{v} {acc}", "epoch {n} {acc}"])

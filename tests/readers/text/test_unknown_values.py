@@ -100,8 +100,8 @@ def test_names_that_are_losses_where_nothing_else_is(diagnosed, form, column):
         "tick {n}   kimg {n}.6   time 1d 06h 06m   sec/tick {value}   gpumem 8.9   augment 6.5\n",
         "==> Start Training Epoch {n}, lr={value} ...\n==> Finished Epoch {n}.\n",
         "step {n} foo {value}\n",
-        "epoch {n}: {value}\n",
-        "Iter {n} -> {value}\n",
+        "round {n}: {value}\n",
+        "{n} -> {value}\n",
         "{n} {value}\n",
     ],
 )
@@ -128,7 +128,7 @@ def test_a_value_of_unknown_meaning_that_goes_nan_is_the_loss(diagnosed):
     "form",
     [
         "({n}, {value})\n",
-        "iteration {n}\n{value}\n",
+        "round {n}\n{value}\n",
         "INFO:name, 2022-03-10 18:35:12,212, epoch, 00{n}, {value}, 0.01, 0.02\n",
         "3        {n}     {value}     0.18     0.0001        \n",
     ],

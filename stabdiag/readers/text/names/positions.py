@@ -74,6 +74,9 @@ _NO_COUNTERS: Final = frozenset(
     b" eta mem memory timestamp pid patience bucket image sample sentence example".split()
 )
 
+# Counters of a training.
+_TRAINING_COUNTER: Final = lazy_pattern(rb"(?i)\b(?:epochs?|iter(?:ation)?s?|steps?|batch)\Z")
+
 _HAS_WORD: Final = lazy_pattern(rb"(?i)(?<![\d.])[a-z]{2}")
 
 # Source code compares and assigns; a bar is longer.
@@ -108,8 +111,8 @@ class Positions:
 def find_positions(head: bytes, source: str) -> Positions | None:
     """Return the records at the head of a text whose lines recur, or None.
 
-    A value that falls as a loss does is one if the name of the file does not contradict, or if a
-    loss is named above it.
+    A value that falls as a loss does is one if the name of the file does not contradict, if its
+    records count epochs or steps, or if a loss is named above it.
     """
     records = _find_records(head)
     if records is None:
@@ -277,6 +280,8 @@ class _RecurringRecords:
             if not unnamed or not self._is_even:
                 return None
             loss = self._find_loss(unnamed) if may_be_loss or self._is_lost(unnamed) else None
+            if loss is None and self._counts_training:
+                loss = self._find_course(unnamed)
             if loss is not None and not self._fails(loss) and any(map(self._fails, unnamed)):
                 # The position of the loss among them is unknown.
                 loss = None
@@ -352,13 +357,30 @@ class _RecurringRecords:
         highest = max(map(abs, values[: max(len(values) // 3, 1)]))
         return values[-1] > _FAILED_MULTIPLE * highest and not may_be_scores(values)
 
-    def _find_loss(self, unnamed: Sequence[int]) -> int | None:
-        """Return the number that changes as a loss does, or the only one unless it is a score."""
+    @property
+    def _counts_training(self) -> bool:
+        """Whether the word in front of a counter is one of the training."""
+        return any(_TRAINING_COUNTER.search(self._words[at][0]) for at in self._counters)
+
+    def _find_course(self, unnamed: Sequence[int]) -> int | None:
+        """Return the number that changes as a loss does, or None."""
         position = find_loss([self._values[at] for at in unnamed])
+        if position is None:
+            return None
+        loss = self._values[unnamed[position]]
+        others = [self._values[at] for at in unnamed[position + 1 :]]
+        return None if may_overfit(loss, others) else unnamed[position]
+
+    def _find_loss(self, unnamed: Sequence[int]) -> int | None:
+        """Return the number that changes as a loss does, or the only one unless it is a score.
+
+        It may be the first of several that are never finite.
+        """
+        position = self._find_course(unnamed)
         if position is not None:
-            loss = self._values[unnamed[position]]
-            others = [self._values[at] for at in unnamed[position + 1 :]]
-            return None if may_overfit(loss, others) else unnamed[position]
+            return position
+        if not any(math.isfinite(value) for at in unnamed for value in self._values[at]):
+            return unnamed[0]
         values = self._values[unnamed[0]]
         # Numbers below zero may be log-likelihoods or rewards.
         is_only = len(unnamed) == 1 and not may_be_scores(values) and not any(v < 0 for v in values)
