@@ -45,7 +45,15 @@ _BARE_TENSOR: Final = (
     % NUMBER_PATTERN
 )
 _BARE_TENSORS: Final = lazy_pattern(
-    rb"(?:(?<=\n)|\A)%b(?:\n%b){1,100000}(?=\n|\Z)" % (_BARE_TENSOR, _BARE_TENSOR)
+    rb"(?:(?<=\n)|\A)%b(?:\n{1,4}%b){1,100000}(?=\n|\Z)" % (_BARE_TENSOR, _BARE_TENSOR)
+)
+# PyTorch before 0.4 prints the number of a variable on a line of its own:
+# Variable containing:
+#  2.31
+# [torch.cuda.FloatTensor of size 1 (GPU 0)]
+_VARIABLE: Final = lazy_pattern(
+    rb"Variable containing:[ \t\r]{0,8}\n[ \t]{0,20}(%b)[ \t\r]{0,8}\n"
+    rb"\[torch\.[\w.]{1,40} of size 1(?:x1)?(?: \(GPU \d{1,3}\))?\]" % NUMBER_PATTERN
 )
 _LOSS_ABOVE: Final = 400
 
@@ -116,6 +124,8 @@ def name_bare_tensors(data: bytes) -> bytes:
 
     A loss is named above them, or they have a gradient: usually only a loss is printed with one.
     """
+    if may_contain(data, b"Variable containing:"):
+        data = _VARIABLE.sub(rb"tensor(\1, grad_fn=<Variable>)\n\n", data)
     if not may_contain(data, b"tensor(") or b"\ntensor(" not in data:
         return data
 
