@@ -211,3 +211,35 @@ def test_a_table_on_its_side_is_read(read, name, counts):
     series = read(text.replace(",", "\t") if name.endswith(".tsv") else text, name).series
     assert series["loss"].values.tolist() == [2.5, 2.25, 2.0, 1.75, 1.5]
     assert series["eval_loss"].values.tolist() == [2.5, 2.5, 2.25, 2.25, 2.0]
+
+
+def test_variables_of_old_versions_are_losses(read):
+    values = ["2.5", "2.25", "nan", "nan"]
+    variable = "Variable containing:\n {}\n[torch.cuda.FloatTensor of size 1 (GPU 0)]\n"
+    for form in ("{}\n", "epoch {n} loss: {}\n"):
+        rows = [form.replace("{n}", str(n)) for n in range(4)]
+        text = "\n".join(
+            row.replace("{}", variable.format(value).rstrip())
+            for row, value in zip(rows, values, strict=True)
+        )
+        losses = read(text).series["loss"].values
+        assert losses[:2].tolist() == [2.5, 2.25]
+        assert [*map(math.isnan, losses)] == [False, False, True, True]
+
+
+def test_the_lists_of_costs_and_objectives_are_losses(put):
+    costs = [2.5, 2.2, 1.9, 1.5, 1.2, 1.0]
+    report = stabdiag.diagnose(put(f"costs = {costs}\naccs = {costs[::-1]}\n", "page.txt"))
+    assert report.history.series["loss"].values.tolist() == costs
+    text = f"opt.train =\nobjective: {costs}\nerror: {costs}\nopt.val =\nobjective: {costs[1:]} \n"
+    text = text.replace("2.2, 1.9, 1.5, 1.2, 1.0] \n", "2.2, 1.9, 1.5, 1.2, 1.0, 0.9]\n")
+    report = stabdiag.diagnose(put(text.replace(",", ""), "page.txt"))
+    assert report.history.series["loss"].values.tolist() == costs
+    assert report.history.series["eval_loss"].values.tolist() == [*costs[1:], 0.9]
+
+
+def test_the_prices_of_a_list_are_no_losses(put):
+    with pytest.raises(LogError):
+        stabdiag.diagnose(
+            put("prices: [2.5, 2.2, 1.9, 1.5, 1.2]\ncost: [5.5, 7.5, 6.5, 8.5]\n", "a.md")
+        )

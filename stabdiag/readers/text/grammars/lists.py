@@ -34,10 +34,13 @@ from stabdiag.readers.pieces import Rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.lines.cells import make_cell_piece
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, as_float, is_a_loss
+from stabdiag.readers.text.lines.measure_words import OTHER_LOSSES, renamed
 from stabdiag.readers.unnamed import (
+    find_loss,
     is_named_loss,
     is_named_score,
     may_be_losses,
+    name_of_course,
     name_of_values,
 )
 
@@ -82,6 +85,8 @@ _LIST_OF_PAIRS: Final = lazy_pattern(
 _PAIR: Final = lazy_pattern(rb"\(\d{1,9}, (%b)\)" % NUMBER_PATTERN)
 _MIN_PAIRS: Final = 2
 _NUMBER: Final = lazy_pattern(NUMBER_PATTERN)
+# The end of the name of a list: costs, mse_history.
+_LIST_ENDING: Final = lazy_pattern(r"(?:_?(?:list|hist|history|values|curve|log)|(?<=[^s])s)$")
 # A row of numbers, and a name in front of it.
 _ROW: Final = rb"((?:%b[ \t]{0,8}[,;\t ][ \t]{0,8}){3,100000}%b)[,;]?[ \t\r]{0,8}$" % (
     NUMBER_PATTERN,
@@ -128,12 +133,16 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     short: dict[str, list[bytes]] = {}
     own: dict[str, int] = {}
     begin = len(data) - len(data.lstrip())
+    ended = 0
     for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
         text = match[1] if match[2] else match[1].rpartition(b",")[0]
         values = _values(text)
         if len(values) < _MIN_SHORT:
             continue
         name = _own_name(data, match.start())
+        if name in lists and _is_of_evaluation(data[ended : match.start()]):
+            name = f"val_{name}"
+        ended = match.end()
         if name is None or _is_end_of_sentence(name, data, match.start()):
             name = _assumed_name(data, match.start())
             if name is not None and len(values) <= own.get(name, 0):
@@ -141,7 +150,7 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
         else:
             own[name] = len(values)
         if name is None and (match.start() <= begin or _grows(lists, values)):
-            name = name_of_values(source)
+            name = name_of_course(source, [*map(as_float, values)])
         if name is not None and _is_score_of_games(name):
             name = "reward"
         if name is not None and _may_list_classes(data, match.start(), name):
@@ -151,6 +160,9 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     lists = lists or _short_history(short)
     scored = name_of_values(source) if is_named_score(source) else None
     losses = [n for n, values in lists.items() if n == scored or _are_losses(n, values)]
+    if not losses:
+        lists = _with_falling_losses(lists)
+        losses = [n for n, values in lists.items() if _are_losses(n, values)]
     losses = losses or [name for name, values in lists.items() if _are_scores(name, values)]
     longest = max((len(lists[name]) for name in losses), default=0)
     return {name: values for name, values in lists.items() if len(values) == longest}
@@ -195,6 +207,15 @@ def _own_name(data: bytes, begin: int) -> str | None:
     return None if match is None else match[1].decode("ascii", "replace")
 
 
+def _is_of_evaluation(above: bytes) -> bool:
+    """Return True if a short line between two lists names an evaluation, as info.val does."""
+    lines = [line.strip(b" \t\r=:") for line in above.split(b"\n")[:-1]]
+    return any(
+        len(line) <= _NAME_BYTES and is_evaluation(line.decode("ascii", "replace"))
+        for line in lines
+    )
+
+
 def _is_end_of_sentence(name: str, data: bytes, begin: int) -> bool:
     """Return True if the name of no measure ends the line above a list: the losses that I get:."""
     before = data[max(begin - _NAME_BYTES, 0) : begin]
@@ -226,6 +247,21 @@ def _values(text: bytes) -> list[bytes]:
     tokens = text.replace(b",", b" ").split()
     values = [token for token in tokens if token != _ELLIPSIS]
     return values if all(map(_NUMBER.fullmatch, values)) else []
+
+
+def _with_falling_losses(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
+    """Return the lists with those named losses that are called costs, objectives or errors.
+
+    Only the first of these words counts whose list falls as a loss does. Its name may be val_costs,
+    train.objective or mse_history.
+    """
+    plain = {name: _LIST_ENDING.sub("", name.replace(".", "_")) for name in lists}
+    for word in OTHER_LOSSES:
+        names = {name: next(iter(renamed({plain[name]: (0, 0)}, word))) for name in lists}
+        found = [name for name in lists if names[name] != plain[name]]
+        if any(find_loss([[*map(as_float, lists[name])]]) is not None for name in found):
+            return {names[n] if n in found else n: values for n, values in lists.items()}
+    return dict(lists)
 
 
 def _are_losses(name: str, values: list[bytes]) -> bool:
