@@ -135,3 +135,26 @@ def test_scores_of_both_splits_above_a_loss_are_no_headings(series):
         for epoch, trained in zip(EPOCHS, TRAINED, strict=True)
     )
     assert series(text)["loss"].values.tolist() == pytest.approx(TRAINED)
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("Train:", "Valid:"),
+        ("== train ==", "== test =="),
+        ("Train", "Val"),
+        ("train:\n", "test:\n"),
+    ],
+)
+@pytest.mark.parametrize(
+    "form", ["loss: {}", "\tAverage loss: {}\n\tError: 3\n\tCount: 5", "loss {}"]
+)
+@pytest.mark.parametrize("records", [2, 12])
+def test_blocks_of_two_splits_need_no_counter(series, train, test, form, records):
+    trained = [2.5 - n / 8 for n in range(records)]
+    blocks = [
+        f"{train}\n{form.format(loss)}\n{test}\n{form.format(loss + 1)}\n" for loss in trained
+    ]
+    result = series("".join(blocks))
+    assert result["loss"].values.tolist() == trained
+    assert result["eval_loss"].values.tolist() == [loss + 1 for loss in trained]

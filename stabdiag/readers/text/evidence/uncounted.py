@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.evidence.counter_evidence import (
     count_moves,
     may_count,
@@ -49,6 +50,8 @@ _FOLD_RESULT: Final = lazy_pattern(
 
 # And their number is at least one in this many lines.
 _LINES_APART: Final = 3
+# Or in this many, if the values of an evaluation follow those of the training.
+_LINES_OF_PAIR: Final = 12
 
 
 def find_uncounted(
@@ -74,7 +77,8 @@ def find_uncounted(
         is_record = max(map(len, sample.shapes), default=0) >= MANY_VALUES
         if is_record or _are_full_bars(sample, loss, lines):
             fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)
-        if lines < _ALIKE[0] and _are_all(data, lines):
+        is_paired = _has_twin(loss, sample)
+        if is_paired or (lines < _ALIKE[0] and _are_all(data, lines)):
             fewest = different = _MIN_ALONE
         # A loss of exactly 0 on line after line.
         if lines >= _ALIKE[0] and not any(map(as_float, values.get(loss, ()))):
@@ -139,7 +143,20 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     first = data.find(lines[0]) if lines else 0
     between = data[first : sample.end].split(b"\n") if lines else ()
     alike = len({_BAR_SIGNS.sub(b" ", _NUMBER_TOKEN.sub(b"", line)).strip() for line in lines}) == 1
-    return alike and sum(map(bool, map(bytes.strip, between))) <= _LINES_APART * len(lines)
+    apart = _LINES_OF_PAIR if _has_twin(loss, sample) else _LINES_APART
+    return alike and sum(map(bool, map(bytes.strip, between))) <= apart * len(lines)
+
+
+def _has_twin(loss: str, sample: Sample) -> bool:
+    """Return True if a loss alternates with an evaluation of the same name below a heading."""
+    lines = len(sample.values.get(loss, ()))
+    evaluated = (
+        len(values)
+        for name, values in sample.values.items()
+        if name.endswith(f" {loss}")
+        and all(map(is_evaluation, name.removesuffix(f" {loss}").split()))
+    )
+    return lines >= _MIN_ALONE and any(abs(lines - count) <= 1 for count in evaluated)
 
 
 def _are_all(data: bytes, lines: int) -> bool:
