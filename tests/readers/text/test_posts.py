@@ -709,3 +709,14 @@ def test_two_epochs_with_a_sign_after_their_count(diagnosed):
     assert read["loss"].steps.tolist() == [245, 246]
     assert read["loss"].values.tolist() == [0.75, 0.625]
     assert read["grad_norm"].values.tolist() == [0.5, 0.25]
+
+
+def test_the_short_names_of_vse(diagnosed):
+    rows = [
+        f"Epoch: [2][{n}00/1133]\tEit {n}00  lr 0.0002  Le {falling(n, 12):.4f} (2.5000)\n"
+        for n in range(12)
+    ]
+    series = diagnosed("".join(rows)).history.series
+    assert series["loss"].values.tolist() == [round(falling(n, 12), 4) for n in range(12)]
+    assert series["loss"].steps.tolist() == [*range(0, 1200, 100)]
+    assert set(series["lr"].values) == {0.0002}

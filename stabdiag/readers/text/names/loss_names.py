@@ -232,6 +232,12 @@ OTHER_PAIRS: Final = (
     # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
     Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
     Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dniNI])", b"loss_"),
+    # VSE++ and the programs made from it: Eit 12400  lr 0.0002  Le 25.6 (26.1)
+    Normalization(
+        (b"Eit ", b" Le "),
+        rb"\bEit (\d{1,12}[ \t]{1,4}lr %b[ \t]{1,4})Le (?=%b)" % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"step \1loss ",
+    ),
     # total 2.87 = seg 1.89 + det 0.93 + 0.1*reg 0.48, a total and its terms
     Normalization(
         (b"otal ", b" = ", b" + "),
