@@ -183,9 +183,11 @@ def _is_other_measure(column: Sequence[float]) -> bool:
 def may_overfit(loss: Sequence[float], others: Sequence[Sequence[float]]) -> bool:
     """Return True if one of the other columns may be a loss that rises, while the first does not.
 
-    It may be the loss of an evaluation.
+    It may be the loss of an evaluation. A first column that is lost at its end is the loss.
     """
-    return not _rises(loss) and any(_rises(other) or _turns(other, loss) for other in others)
+    return not (_rises(loss) or _ends_lost(loss)) and any(
+        _rises(other) or _turns(other, loss) for other in others
+    )
 
 
 def _rises(numbers: Sequence[float]) -> bool:
