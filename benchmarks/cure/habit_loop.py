@@ -74,7 +74,7 @@ class Loop:
         groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
         peaks = [group["lr"] for group in groups]
         heldout = (self.data.eval_x[:256], self.data.eval_y[:256])
-        options: dict[str, Any] = {"held": heldout, "loss": heldout_loss, "probe_every": 50}
+        options: dict[str, Any] = {"heldout": heldout, "loss": heldout_loss, "probe_every": 50}
         with Recorder(self.model, self.optimizers, path, budget=1e9, **options) as recorder:
             recorder.configure(total_steps=self.steps, grad_clip=self.clip)
             for step in range(1, self.steps + 1):

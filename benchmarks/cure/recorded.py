@@ -55,7 +55,7 @@ class RecordedTrainer(Trainer):
             path,
             budget=1e9,
             probe_every=50,
-            held=heldout_batch,
+            heldout=heldout_batch,
             loss=self.heldout_loss,
         )
         self.recorder.configure(

@@ -70,7 +70,7 @@ def main() -> Exit:
             raise
         return Exit.OK
     # A plain number is typer's own exit code, for example after Ctrl-C.
-    if code == Exit.FOUND and not isinstance(code, Exit):
+    if code == Exit.FINDING and not isinstance(code, Exit):
         raise SystemExit(code)
     return Exit(code or Exit.OK) if words else Exit.REFUSED
 

@@ -112,12 +112,12 @@ def check(
         return render_pieces(overview, format_name, "overview", verdict=summary, **screen)
 
     out.write_report(report, summary)
-    if unread or not codes[Exit.FOUND]:
+    if unread or not codes[Exit.FINDING]:
         has_open_checks = codes[Exit.REFUSED] or (
             skipped.unread_messages() and exit_severity is not FailOn.NEVER
         )
         return Exit.REFUSED if unread or has_open_checks else Exit.OK
-    return Exit.FOUND
+    return Exit.FINDING
 
 
 def _total_key(row: Row) -> str:

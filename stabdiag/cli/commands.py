@@ -35,7 +35,7 @@ def report_exit_code(report: Report, fail_on: FailOn) -> Exit:
     from stabdiag.model.fail_on import fails_run, is_check_error
 
     if any(fails_run(finding, fail_on) for finding in report.findings):
-        return Exit.FOUND
+        return Exit.FINDING
     slugs = {finding.slug for finding in report.findings if finding.ignored is None}
     if report.diagnosis.ignored is None:
         slugs.add(report.tree.outcome.slug)

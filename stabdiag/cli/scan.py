@@ -223,7 +223,7 @@ def scan(
         out.write_report(lambda: render(format_name), summary, *(path for path, _ in outputs))
     severities = {count.severity for count in overview.counts if count.outcome != PARTLY_READ}
     if any(name is not None and fails(Severity(name), exit_severity) for name in severities):
-        return Exit.FOUND
+        return Exit.FINDING
     has_open_checks = any(is_check_error(c.outcome, exit_severity) for c in overview.counts)
     return Exit.REFUSED if None in severities or has_open_checks else Exit.OK
 

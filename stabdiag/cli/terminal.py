@@ -30,7 +30,7 @@ class Exit(IntEnum):
     """The exit codes of commands. An internal error exits with 70, which no command returns."""
 
     OK = 0
-    FOUND = 1
+    FINDING = 1
     REFUSED = 2
     INTERRUPTED = 130
     TERMINATED = 143

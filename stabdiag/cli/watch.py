@@ -200,7 +200,7 @@ def watch(
     if certain is not None:
         if certain.slug not in {finding.slug for finding in report.findings}:
             notify(f"found after a NaN that recovered: {verdict(certain)}")
-        return Exit.FOUND
+        return Exit.FINDING
     if seen.end is EndReason.STOPPED:
         return signal_exit_code(caught)
     return report_exit_code(report, exit_severity)

@@ -367,8 +367,8 @@ def _unknown(stream: Stream) -> Reader | None:
 def _has_record(candidate: Reader, stream: Stream, head: bytes) -> bool:
     """Return True if a reader finds a record in a whole log: its name does not make it a format.
 
-    A document is no record, also with other lines around it. Damaged JSON remains JSON: a part of
-    its numbers is no value.
+    A document is not a record, also with other lines around it. Damaged JSON remains JSON: some of
+    its numbers are not values.
     """
     from stabdiag.readers.json.lines import is_quoted
 

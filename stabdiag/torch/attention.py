@@ -1,4 +1,4 @@
-"""The logits and the entropy of attention, while a held batch is measured."""
+"""The logits and the entropy of attention, while a held-out batch is measured."""
 
 from __future__ import annotations
 

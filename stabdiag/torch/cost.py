@@ -80,7 +80,7 @@ class Cost:
 
     @property
     def probe_every(self) -> int:
-        """Steps between two forward passes of the held batch."""
+        """Steps between two forward passes of the held-out batch."""
         return self._every["probe"]
 
     @property

@@ -15,7 +15,7 @@ from stabdiag.torch import patches
 from stabdiag.torch.cost import Cost
 from stabdiag.torch.failures import SavedFailures
 from stabdiag.torch.guard import guarded
-from stabdiag.torch.held import HeldoutBatch
+from stabdiag.torch.heldout import HeldoutBatch
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
 from stabdiag.torch.optimizers import Optimizers
@@ -39,18 +39,18 @@ class Recorder(StepFollower):
         optimizer: its optimizer, or several, the main one first.
         path: the log, JSON Lines. A second process of the same run appends to it.
         every: steps between two measurements of all layers.
-        probe_every: steps between two forward passes of the held batch.
+        probe_every: steps between two forward passes of the held-out batch.
         budget: the fraction of a step's time that the recorder may take.
         on_nonfinite: the reaction to a loss that is not finite: ``record`` the last batches in
             ``run.nan.pt``, ``stop`` ``batches()`` as well, ``skip`` the step (fused optimizers
             only), or ``ignore`` it and keep no batch.
         layers: a regular expression that picks layers by the names of their parameters.
         scaler: the GradScaler; it is found by itself once it steps the optimizer.
-        accelerator: an Accelerator, which has wrapped model and optimizer.
-        held: a batch that is never trained on. With ``loss``, it is measured every ``probe_every``
-            steps.
+        accelerator: an Accelerator, which has wrapped the model and the optimizer.
+        heldout: a batch that is never trained on. With ``loss``, it is measured every
+            ``probe_every`` steps.
         loss: a function of model and batch that returns the loss of each example, or of all.
-        prefix: put before each column, where several recorders write one log.
+        prefix: put before each column if several recorders write one log.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Recorder(StepFollower):
         layers: str | None = None,
         scaler: Any = None,
         accelerator: Any = None,
-        held: Any = None,
+        heldout: Any = None,
         loss: Callable[[nn.Module, Any], torch.Tensor] | None = None,
         prefix: str = "",
     ) -> None:
@@ -80,7 +80,7 @@ class Recorder(StepFollower):
             layers=layers,
             scaler=scaler,
             accelerator=accelerator,
-            held=held,
+            heldout=heldout,
             loss=loss,
             prefix=prefix,
         )
@@ -95,7 +95,7 @@ class Recorder(StepFollower):
         layers: str | None,
         scaler: Any,
         accelerator: Any,
-        held: Any,
+        heldout: Any,
         loss: Any,
         prefix: str,
     ) -> None:
@@ -112,8 +112,8 @@ class Recorder(StepFollower):
         self._skipper = StepSkipper(self._parameters) if on_nonfinite == "skip" else None
         self._stops_at_failure = on_nonfinite == "stop"
         self._heldout = None
-        if held is not None and loss is not None and not self._parameters.is_sharded:
-            self._heldout = HeldoutBatch(model, held, loss)
+        if heldout is not None and loss is not None and not self._parameters.is_sharded:
+            self._heldout = HeldoutBatch(model, heldout, loss)
         self._failures = SavedFailures(
             model, self._parameters, self._file.path, mode=on_nonfinite, loss=loss
         )

@@ -14,7 +14,7 @@ from stabdiag.torch.batches import Batches
 from stabdiag.torch.cost import Cost
 from stabdiag.torch.failures import SavedFailures
 from stabdiag.torch.guard import guarded, uncompiled, untimed
-from stabdiag.torch.held import HeldoutBatch
+from stabdiag.torch.heldout import HeldoutBatch
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
 from stabdiag.torch.optimizers import Optimizers
@@ -359,7 +359,7 @@ class StepFollower:
         self._rows.write_waiting(wait=False)
 
     def _measure_heldout(self, record: StepRecord) -> bool:
-        """Measure the held batch, if that is due; return True if it was."""
+        """Measure the held-out batch, if that is due; return True if it was."""
         model = self._model()
         if model is None or self._heldout is None:
             return False

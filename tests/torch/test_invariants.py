@@ -60,7 +60,7 @@ def classify(model, path, *, autocast=None, resume=False, heldout=False, rows=1)
     options = {"rows": rows}
     if heldout:
         options |= {
-            "held": next(batches(1, size=32, seed=5)),
+            "heldout": next(batches(1, size=32, seed=5)),
             "loss": lambda model, batch: functional.cross_entropy(model(batch[0]), batch[1]),
             "probe_every": 4,
         }

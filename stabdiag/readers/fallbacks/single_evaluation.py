@@ -204,7 +204,7 @@ def _with_sets(fields: Sequence[tuple[bytes, Sequence[Field]]]) -> list[tuple[by
 
 
 def _names_set(name: str) -> bool:
-    """Return True if a name begins with that of a set: Train loss, val_acc."""
+    """Return True if a name begins with the name of a set: Train loss, val_acc."""
     return _SET_TITLE.match(name.encode()) is not None
 
 

@@ -87,7 +87,7 @@ def decode_line(line: str) -> tuple[list[Record], str]:
 
 
 def begins_with_records(line: str) -> bool:
-    """Return True if a line has objects only; of a very long one, its beginning is examined."""
+    """Return True if a line has only objects. Only the beginning of a very long line counts."""
     if len(line) > _EXAMINED_CHARS:
         beginning = _decode_objects(line[:_EXAMINED_CHARS].strip().lstrip("\ufeff"))
         if beginning.records and beginning.reason in ("", _BREAKS_OFF):
@@ -102,10 +102,11 @@ def _decode_line(line: str) -> tuple[list[Record], int, str]:
     records, end, reason, fault = _decode_objects(line)
     if not reason:
         return records, end, ""
-    # The objects above are valid. What follows them is no object if it begins as something else.
-    rest = line[end:]
-    repaired = repair_fault(rest, fault - end) if rest.startswith("{") else rest
-    if repaired != rest and not (decoded := _decode_objects(repaired)).reason:
+    # The objects above are valid. The remainder may begin with something else.
+    remainder = line[end:]
+    is_object = remainder.startswith("{")
+    repaired = repair_fault(remainder, fault - end) if is_object else remainder
+    if repaired != remainder and not (decoded := _decode_objects(repaired)).reason:
         return records + decoded.records, len(line), ""
     rescued = _records_after_break(line, end)
     return records + rescued, end, reason
@@ -155,8 +156,8 @@ def _decode_objects(line: str) -> _Objects:
         except json.JSONDecodeError as error:
             return _Objects(records, end, _error_message(line, end, error), error.pos)
         if not isinstance(value, dict):
-            found = _TYPE_NAMES.get(type(value), "a number")
-            return _Objects(records, end, f"not an object but {found}", stop)
+            actual = _TYPE_NAMES.get(type(value), "a number")
+            return _Objects(records, end, f"not an object but {actual}", stop)
         records.append(value)
         end = _JSON_SPACE.match(line, stop).end()  # type: ignore[union-attr]  # matches anywhere
     return _Objects(records, end)

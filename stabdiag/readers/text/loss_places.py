@@ -1,8 +1,8 @@
 """Lines of a text log with something else than a number in the place of its loss.
 
 A record shows where its loss is: behind ``iter 0 value``, or between ``0 &`` and ``& 0``. A line of
-the same form with ``overflow`` or ``see below`` there is a record whose loss may have failed,
-whatever a program prints for it. No table can know all these words.
+the same form with ``overflow`` or ``see below`` there is a record whose loss may have failed. No
+table can know all words that programs print for it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
 from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE
 
-# This many records of a block show where the loss is. A place counts if it is that of several.
+# This many records of a block show where the loss is. A place counts if several have it.
 _PLACE_SAMPLES: Final = 8
 _MIN_PLACE_SAMPLES: Final = 3
 _MAX_BLOCKS_LEARNED: Final = 4
 _MAX_FORMS_EXAMINED: Final = 400
 _MAX_KNOWN_NAMES: Final = 200
 
-# A cell of digits; a number; and what is left of it in a form, unlike that of 0x7fc0.
+# A cell of digits; a number; and what is left of it in a form, but not of 0x7fc0.
 _FINITE_DIGITS: Final = lazy_pattern(rb"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 _NUMBER_IN_FORM: Final = lazy_pattern(
     rb"[-+]?(?:\.?\d(?:[\d.,:]*\d)?(?:[eE][-+]?\d+)?|(?:nan|inf)\b)", re.IGNORECASE
@@ -66,7 +66,7 @@ class LossPlaces:
     def __init__(self) -> None:
         """Begin without a record."""
         self._seen: Counter[_Place] = Counter()
-        # All names in the order of their appearance, and how often those of a line were learned.
+        # All names in the order of their appearance, and how often a line with names was learned.
         self._names: dict[str, None] = {}
         self._learned: Counter[tuple[str, ...]] = Counter()
         self._count = 0
@@ -104,7 +104,7 @@ class LossPlaces:
         lines: Sequence[bytes] = ()
         if len(self._names) < _MAX_KNOWN_NAMES:
             self._names.update(dict.fromkeys(name for part in parts for name in part.names))
-        name = _loss_of((*self._names,))
+        name = _training_loss((*self._names,))
         with_loss = [part for part in parts if name in part.names]
         for part in with_loss:
             if self._learned[part.names] < _MAX_BLOCKS_LEARNED:
@@ -112,13 +112,13 @@ class LossPlaces:
                 lines = lines or written.split(b"\n")
                 self._learn(data, lines, part, name)
         places = [place for place, count in self._seen.items() if count >= _MIN_PLACE_SAMPLES]
-        found = _other_forms(outline(written), places) if places else frozenset()
-        if not found:
+        forms = _other_forms(outline(written), places) if places else frozenset()
+        if not forms:
             return
         records = _line_numbers(data, with_loss)
         used = records | _line_numbers(data, reports)
         begin = min(records, default=0) if is_first else 0
-        self._take(lines or written.split(b"\n"), found, used, begin, first_line)
+        self._take(lines or written.split(b"\n"), forms, used, begin, first_line)
 
     def _learn(self, data: bytes, lines: Sequence[bytes], part: TextPart, name: str) -> None:
         """Find the places of the losses of some records."""
@@ -157,7 +157,7 @@ class LossPlaces:
 
 
 @lru_cache(maxsize=256)
-def _loss_of(names: tuple[str, ...]) -> str:
+def _training_loss(names: tuple[str, ...]) -> str:
     """Return the name of the training loss among names, or an empty one."""
     losses = [name for name in names if is_a_loss(name) and not is_evaluation(name)]
     return assign(losses or names).columns.get("loss", losses[0] if losses else "")

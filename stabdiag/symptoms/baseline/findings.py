@@ -160,7 +160,7 @@ def _unusable(comparison: BaselineComparison) -> Iterator[str]:
 
 
 def _reference_pronoun(comparison: BaselineComparison) -> str:
-    return "that of the good run" if len(comparison.references) == 1 else "theirs"
+    return "the good run's" if len(comparison.references) == 1 else "theirs"
 
 
 def _their(comparison: BaselineComparison) -> str:

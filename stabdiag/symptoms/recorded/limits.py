@@ -36,7 +36,7 @@ class RecordedLimits:
     lost_updates: float = limit(0.5, unit="of the weights", at_least=0.05, at_most=1.0)
     """bf16 drops an update below 1/512 of the weight. Failed runs lose 62 to 86 % of them, healthy
     ones up to 17 %."""
-    average_gain: float = limit(0.1, unit="of the held loss", at_least=0.01, at_most=1.0)
+    average_gain: float = limit(0.1, unit="of the held-out loss", at_least=0.01, at_most=1.0)
     """Runs that end at their noise floor gain 18 to 56 % by averaging their last weights, healthy
     ones 4 % at most."""
     training_excess: float = limit(5.0, unit="standard errors", at_least=2.0)

@@ -1,4 +1,4 @@
-"""Lines about the best model so far are no records of the run."""
+"""Lines about the best model so far are not records of the run."""
 
 from __future__ import annotations
 

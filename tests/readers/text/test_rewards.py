@@ -131,7 +131,7 @@ def test_names_with_a_count_or_a_player(series, line, role):
     assert read[role].steps.tolist() == list(range(30))
 
 
-def test_episodes_with_a_reward_that_is_not_finite_count_on(tmp_path):
+def test_episodes_with_a_reward_that_is_not_finite_are_counted(tmp_path):
     log = tmp_path / "run.log"
     rewards = [*(f"{n}.5" for n in range(20)), *["nan"] * 10]
     log.write_text("".join(f"ep={n} return={reward} len=9\n" for n, reward in enumerate(rewards)))

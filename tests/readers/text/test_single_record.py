@@ -55,10 +55,10 @@ def test_other_texts_with_a_traceback_are_refused(diagnosed, text):
         diagnosed(text)
 
 
-@pytest.mark.parametrize("again", ["", "[rank 0][Train](4000/4000) average loss: 0.4375\n"])
-def test_lines_with_the_same_position_are_a_record(diagnosed, again):
+@pytest.mark.parametrize("repetition", ["", "[rank 0][Train](4000/4000) average loss: 0.4375\n"])
+def test_lines_with_the_same_position_are_a_record(diagnosed, repetition):
     values = {"pos_loss": 0.3125, "neg_loss": 0.5625, "loss": 0.4375, "penalty": 0.0625}
     lines = (f"[rank 0][Train](4000/4000) average {name}: {v}\n" for name, v in values.items())
-    diagnosis = diagnosed("".join(lines) + again)
+    diagnosis = diagnosed("".join(lines) + repetition)
     assert "1 loss at step 4000" in diagnosis.summary
     assert "0.4375" in diagnosis.summary

@@ -98,5 +98,5 @@ def test_times_of_splits_are_no_scores(series):
 )
 def test_a_measure_may_precede_its_splits(series, form):
     lines = (form.format(n=n, x=0.4 + 2 / (n + 1), y=0.5 + 2 / (n + 1)) for n in range(30))
-    found = series("\n".join(lines))
-    assert (found["loss"].values[0], found["eval_loss"].values[0]) == (2.4, 2.5)
+    logged = series("\n".join(lines))
+    assert (logged["loss"].values[0], logged["eval_loss"].values[0]) == (2.4, 2.5)

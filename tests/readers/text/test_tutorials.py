@@ -229,7 +229,7 @@ def test_a_heading_with_the_number_of_an_epoch(series):
     assert series["eval_loss"].steps.tolist() == list(range(1, 9))
 
 
-def test_a_cost_after_completed_with(series):
+def test_a_cost_behind_completed_with_is_read(series):
     text = "".join(
         f"Epoch {n}: [====] -- Completed with the cost: {2.5 - n / 8}\n" for n in range(9)
     )

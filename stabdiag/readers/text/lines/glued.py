@@ -235,7 +235,7 @@ def _separate_paste(block: bytes, lines: int) -> bytes:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if may_contain(block, b"}, {"):
         block = _LISTED_RECORDS.sub(
-            lambda found: re.sub(rb"(?<=\}), ?(?=%b)" % re.escape(found[1]), b"\r", found[0]), block
+            lambda match: re.sub(rb"(?<=\}), ?(?=%b)" % re.escape(match[1]), b"\r", match[0]), block
         )
     if len(block) <= _PASTE:
         for pattern in (_AFTER_SENTENCE, _SAME_START):

@@ -204,7 +204,7 @@ def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each piece of a long line that may name a loss.
 
     The line is cut at blanks, and at the same places for every word: the fields of a piece are
-    found once. A piece without a blank is no record.
+    found once. A piece without a blank is not a record.
     """
     begin = 0
     while begin < len(line):

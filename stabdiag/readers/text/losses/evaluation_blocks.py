@@ -223,7 +223,7 @@ def find_evaluation_positions(data: bytes) -> Normalization | None:
         for line, counts in zip(lines, counters, strict=True)
         if EPOCH not in counts
     ]
-    # A training that goes on in another form does not count from the start.
+    # A training that continues in another form does not count from the start.
     if counts[0] > _FIRST_STRIDES * (counts[1] - counts[0]) and not any(
         named[named.index(False) :]
     ):

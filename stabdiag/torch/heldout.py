@@ -1,4 +1,4 @@
-"""What a held batch shows: activations, and the loss of an average of the last weights."""
+"""What a held-out batch shows: activations, and the loss of an average of the last weights."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HeldoutBatch:
 
     Args:
         model: the model that is trained.
-        batch: the held batch.
+        batch: the held-out batch.
         loss: a function of model and batch that returns the loss of each example, or their mean.
     """
 

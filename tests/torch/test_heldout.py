@@ -1,4 +1,4 @@
-"""The held batch: activations, the average of the weights, trained examples that are harder."""
+"""The held-out batch: activations, the average of the weights, trained examples that are harder."""
 
 import math
 
@@ -17,7 +17,7 @@ def cross_entropy(model, batch):
 def train(model, path, *, steps=40, relabel=False, lr=1e-2, **options):
     heldout = next(batches(1, size=256, seed=0))
     optimizer = torch.optim.AdamW(model.parameters(), lr)
-    options = {"held": heldout, "loss": cross_entropy, "probe_every": 5, "every": 2} | options
+    options = {"heldout": heldout, "loss": cross_entropy, "probe_every": 5, "every": 2} | options
     with recorder(model, optimizer, path, **options) as rec:
         data = batches(steps, size=256, seed=0)
         data = ((x, torch.cat([y[128:].roll(1), y[:128]]) if relabel else y) for x, y in data)
@@ -32,7 +32,7 @@ def train(model, path, *, steps=40, relabel=False, lr=1e-2, **options):
 
 
 def test_the_header_records_a_missing_heldout_batch(tmp_path):
-    config, rows = train(mlp(), tmp_path / "run.jsonl", held=None)
+    config, rows = train(mlp(), tmp_path / "run.jsonl", heldout=None)
     assert config["recorder"]["held_batch"] is False
     assert not column(rows, "recorder/held_loss")
     config, rows = train(mlp(), tmp_path / "other.jsonl")
