@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
 from stabdiag.comparison.settings import find_relevance
 from stabdiag.comparison.task import TASK, identity, same_value
@@ -12,8 +11,6 @@ from stabdiag.model.baseline import SettingDifference, UnusedReference
 from stabdiag.model.comparison import ComparisonKind, Relevance
 from stabdiag.model.manifest.parsing import plain
 from stabdiag.model.profile import RunProfile
-
-Settings: TypeAlias = Mapping[str, str | float]
 
 
 def comparable(

@@ -45,7 +45,6 @@ class Recorder(StepFollower):
             ``run.nan.pt``, ``stop`` ``batches()`` as well, ``skip`` the step (fused optimizers
             only), or ``ignore`` it and keep no batch.
         layers: a regular expression that picks layers by the names of their parameters.
-        scaler: the GradScaler; it is found by itself once it steps the optimizer.
         accelerator: an Accelerator, which has wrapped the model and the optimizer.
         heldout: a batch that is never trained on. With ``loss``, it is measured every
             ``probe_every`` steps.
@@ -64,7 +63,6 @@ class Recorder(StepFollower):
         budget: float = 0.01,
         on_nonfinite: Literal["record", "stop", "skip", "ignore"] = "record",
         layers: str | None = None,
-        scaler: Any = None,
         accelerator: Any = None,
         heldout: Any = None,
         loss: Callable[[nn.Module, Any], torch.Tensor] | None = None,
@@ -78,7 +76,6 @@ class Recorder(StepFollower):
             optimizer,
             on_nonfinite=on_nonfinite,
             layers=layers,
-            scaler=scaler,
             accelerator=accelerator,
             heldout=heldout,
             loss=loss,
@@ -93,7 +90,6 @@ class Recorder(StepFollower):
         *,
         on_nonfinite: str,
         layers: str | None,
-        scaler: Any,
         accelerator: Any,
         heldout: Any,
         loss: Any,
@@ -103,12 +99,10 @@ class Recorder(StepFollower):
         check_supported(model, optimizer)
         if accelerator is not None:
             model = accelerator.unwrap_model(model)
-            scaler = scaler or getattr(accelerator, "scaler", None)
         self._model = weakref.ref(model)
         self._optimizers = Optimizers(optimizer)
         self._parameters = Parameters(model, layers)
         self._modes = Modes(model)
-        self._scaler = scaler
         self._skipper = StepSkipper(self._parameters) if on_nonfinite == "skip" else None
         self._stops_at_failure = on_nonfinite == "stop"
         self._heldout = None

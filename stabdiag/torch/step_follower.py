@@ -63,7 +63,6 @@ class StepFollower:
         self._is_in_backward = self._has_new_gradients = False
         self._batches = Batches()
         self._record = StepRecord()
-        self._scaler: Any = None
         self._file: LogFile | None = None
         self._handles: list[Any] = []
         self._stale: StaleGradients | None = None
@@ -212,7 +211,6 @@ class StepFollower:
     def _follow_scaler(self, scaler: Any, optimizer: Any, done: bool) -> None:
         if not self._optimizers.has(optimizer):
             return
-        self._scaler = scaler
         if not done:
             self._record.columns.update(skipped=1, lr=self._optimizers.lr)
             scale = getattr(scaler, "_scale", None) if self._is_due else None

@@ -185,7 +185,7 @@ def test_a_loss_scaler_that_skips(fused, tmp_path):
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=fused)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     path = tmp_path / "run.jsonl"
-    with recorder(model, optimizer, path, scaler=scaler) as rec:
+    with recorder(model, optimizer, path) as rec:
         for step, (x, y) in enumerate(rec.batches(batches(24)), start=1):
             loss = functional.cross_entropy(model(x), y)
             if step == 10:

@@ -325,7 +325,7 @@ def test_a_loss_scaler_in_search_of_its_scale_is_not_a_failure(fused, tmp_path):
     # As in fp16, a scaled gradient above 65504 is infinite.
     for p in model.parameters():
         p.register_hook(lambda g: torch.where(g.abs() > 100, float("inf"), g))
-    with recorder(model, optimizer, path, scaler=scaler) as rec:
+    with recorder(model, optimizer, path) as rec:
         for x, y in rec.batches(batches(20)):
             value = cross_entropy(model, (x, y))
             optimizer.zero_grad()
