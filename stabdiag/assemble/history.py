@@ -112,21 +112,8 @@ def build_history(
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
     data = with_hidden_activations(data, losses)
     # 5. Order: resumes and consecutive runs.
-    usable_losses = losses.records & np.isfinite(losses.values)
-    ordered_values, ordered_records = _ordered_values(columns, names, losses, data, clock)
     ranks = data.pop("rank", None)
-    is_selected = select_rank(clock.steps, clock.usable, losses.records, usable_losses, ranks)
-    order = find_order(
-        clock if is_selected.all() else replace(clock, usable=clock.usable & is_selected),
-        ordered_values,
-        ordered_records,
-        columns.load(names["epoch"]).values if names.get("epoch") else None,
-        rates=data["lr"].values if "lr" in data else None,
-        epoch_length=columns.epoch_length,
-        ends=[*columns.ends, *_epoch_falls(columns, names, clock, losses.records)],
-    )
-    others = clock.usable & ~is_selected
-    order = order.with_other_ranks(others) if others.any() else order
+    order, others = _find_order(columns, names, clock, losses, data, ranks)
     is_parallel = order.interleaved and order.runs > 1
     if not is_parallel:
         losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
@@ -154,6 +141,31 @@ def build_history(
         return history
     numbers = [n for n in range(1, order.runs + 1) if n != number][-MAX_EARLIER_RUNS:]
     return replace(history, earlier=(*built.histories(numbers), *built.failed_attempts(number)))
+
+
+def _find_order(
+    columns: Columns,
+    names: Mapping[str, str],
+    clock: Steps,
+    losses: Losses,
+    data: Mapping[str, Column],
+    ranks: Column | None,
+) -> tuple[Order, Mask]:
+    """Return the order of the records of one rank for each step, and the records of other ranks."""
+    usable_losses = losses.records & np.isfinite(losses.values)
+    values, records = _ordered_values(columns, names, losses, data, clock)
+    is_selected = select_rank(clock.steps, clock.usable, losses.records, usable_losses, ranks)
+    order = find_order(
+        clock if is_selected.all() else replace(clock, usable=clock.usable & is_selected),
+        values,
+        records,
+        columns.load(names["epoch"]).values if names.get("epoch") else None,
+        rates=data["lr"].values if "lr" in data else None,
+        epoch_length=columns.epoch_length,
+        ends=[*columns.ends, *_epoch_falls(columns, names, clock, losses.records)],
+    )
+    others = clock.usable & ~is_selected
+    return order.with_other_ranks(others) if others.any() else order, others
 
 
 def _ends_far_up(losses: Floats) -> bool:

@@ -27,11 +27,11 @@ class SpikeScan:
     """
 
     spikes: tuple[Spike, ...]
-    limit: float
-    largest: float
-    largest_at: int
-    largest_level: float
-    tested: int
+    limit: float = np.inf
+    largest: float = 0.0
+    largest_at: int = 0
+    largest_level: float = np.nan
+    tested: int = 0
     largest_chance: float = 1.0
     abrupt: tuple[Spike, ...] = ()
     group: PeakGroup | None = None

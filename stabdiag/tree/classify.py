@@ -187,55 +187,27 @@ def find_spikes(
     if of_means or n < 2 * reach.window:
         abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_means else MIN_CONSECUTIVE, atypical)
     if n <= first + 1:
-        return SpikeScan(
-            spikes=abrupt,
-            limit=np.inf,
-            largest=0.0,
-            largest_at=0,
-            largest_level=np.nan,
-            tested=0,
-            abrupt=abrupt,
-        )
-    has_cause = np.zeros(n, dtype=bool) if after_logged_cause is None else after_logged_cause
+        return SpikeScan(spikes=abrupt, abrupt=abrupt)
     single = measure_profile(x, reach, false_alarm)
-    lasting = profile_of_stretches(x, single)
     separated = find_peak_group(single.points)
     local = None
     if n <= SUBSAMPLE_SIZE and len(single.points.excursions.positions):
         separated, local = _with_descent(x, single, separated)
     group = separated if separated is not None and separated.is_rare else None
-    events = find_events(x, single, lasting, has_cause, group)
-    spans = level_spans(single.base.level, [event.onset for event in events])
-    spikes: list[Spike] = []
-    resume = 0
-    usual_until = {1: 0, MIN_SAMPLE: 0}
-    for event in events:
-        width = event.residuals.width
-        if event.at < max(resume, usual_until[width]):
-            continue
-        profile = single if event.is_single else lasting
-        base, windows = profile.base, profile.reach
-        # A cause makes a spike likely: half of the usual height is sufficient.
-        share = min_range_share * (HALF if has_cause[event.onset] else 1.0)
-        min_height = max(share * spans[event.onset], CLEAR * average_sigma)
-        if local is not None and group is not None and event.is_single and group.has(event.at):
-            base, windows = local, replace(reach, window=MIN_TREND_POINTS, least=MIN_TREND_POINTS)
-            min_height = min_range_share * spans[event.onset]
-        context = EventContext(
-            event=event,
-            spike=describe(x, base, event.onset, windows, atypical),
-            reach=reach,
-            sigmas=sigmas,
-            min_height=min_height,
-            has_cause=bool(has_cause[event.onset]),
-            group=group,
-        )
-        verdict = classify(EVENT_RULES, context)
-        if verdict is EventVerdict.USUAL:
-            usual_until[width] = event.at + width
-        if verdict is EventVerdict.SPIKE:
-            spikes.append(with_rise_as_onset(x, context.spike))
-            resume = next_start(context.spike, reach)
+    search = _Search(
+        x=x,
+        reach=reach,
+        sigmas=sigmas,
+        min_range_share=min_range_share,
+        average_sigma=average_sigma,
+        atypical=atypical,
+        has_cause=np.zeros(n, bool) if after_logged_cause is None else after_logged_cause,
+        single=single,
+        lasting=profile_of_stretches(x, single),
+        group=group,
+        local=local,
+    )
+    spikes = search.spikes()
     largest = int(np.argmax(single.points.scores[first:])) + first
     largest_score = float(single.points.scores[largest])
     return SpikeScan(
@@ -253,6 +225,70 @@ def find_spikes(
         frequent_peaks=separated if group is None else None,
         high_peaks=high_peaks(single.points) if separated is None else None,
     )
+
+
+@frozen
+class _Search:
+    """What is known about a log before its events are classified.
+
+    ``single`` is the profile of single points, ``lasting`` of stretches. ``local`` is the baseline
+    from the points around each peak of the ``group``, if the initial descent hides these peaks.
+    """
+
+    x: Floats
+    reach: SearchWindows
+    sigmas: float
+    min_range_share: float
+    average_sigma: float
+    atypical: Mask | None
+    has_cause: Mask
+    single: Profile
+    lasting: Profile
+    group: PeakGroup | None
+    local: TrailingBaseline | None
+
+    def spikes(self) -> list[Spike]:
+        """Return the events that are spikes; after one of them, the next may begin later."""
+        events = find_events(self.x, self.single, self.lasting, self.has_cause, self.group)
+        spans = level_spans(self.single.base.level, [event.onset for event in events])
+        spikes: list[Spike] = []
+        resume = 0
+        usual_until = {1: 0, MIN_SAMPLE: 0}
+        for event in events:
+            width = event.residuals.width
+            if event.at < max(resume, usual_until[width]):
+                continue
+            context = self._context(event, spans[event.onset])
+            verdict = classify(EVENT_RULES, context)
+            if verdict is EventVerdict.USUAL:
+                usual_until[width] = event.at + width
+            if verdict is EventVerdict.SPIKE:
+                spikes.append(with_rise_as_onset(self.x, context.spike))
+                resume = next_start(context.spike, self.reach)
+        return spikes
+
+    def _context(self, event: LevelEvent, span: float) -> EventContext:
+        """Return the facts about an event; ``span`` is the range of the levels before it."""
+        profile = self.single if event.is_single else self.lasting
+        base, windows = profile.base, profile.reach
+        has_cause = bool(self.has_cause[event.onset])
+        # A cause makes a spike likely: half of the usual height is sufficient.
+        share = self.min_range_share * (HALF if has_cause else 1.0)
+        min_height = max(share * span, CLEAR * self.average_sigma)
+        is_in_group = event.is_single and self.group is not None and self.group.has(event.at)
+        if self.local is not None and is_in_group:
+            base = self.local
+            windows = replace(self.reach, window=MIN_TREND_POINTS, least=MIN_TREND_POINTS)
+            min_height = self.min_range_share * span
+        return EventContext(
+            event=event,
+            spike=describe(self.x, base, event.onset, windows, self.atypical),
+            reach=self.reach,
+            sigmas=self.sigmas,
+            min_height=min_height,
+            has_cause=has_cause,
+            group=self.group,
+        )
 
 
 def _with_descent(
