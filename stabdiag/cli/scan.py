@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.choices import OverviewFormat
+from stabdiag.cli.choices import FailOn, OverviewFormat
 from stabdiag.cli.commands import reproduction_command
 from stabdiag.cli.output_options import OutputOptions, parse_write_options
 from stabdiag.cli.rendering import render_pieces
@@ -34,6 +34,8 @@ from stabdiag.model.text import plural
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.live import Live
+
+    from stabdiag.model.scan import Overview
 
 # The only format that is not text.
 _PARQUET: Final = "parquet"
@@ -142,8 +144,6 @@ def scan(
     color: options.ColorOption = None,
 ) -> Exit:
     """Diagnose every run in folders, archives or buckets, and report what the failures share."""
-    from stabdiag.model.fail_on import fails, is_check_error
-    from stabdiag.model.findings import PARTLY_READ, Severity
     from stabdiag.scan.executors import open_pool
     from stabdiag.scan.rows import give_back_memory, write_rows
     from stabdiag.scan.scan import scan_and_store
@@ -207,7 +207,7 @@ def scan(
             "fail_on": exit_severity,
             **out.screen,
         }
-        severity_counts = {count.severity or UNREAD: 0 for count in overview.counts}
+        severity_counts = Counter[str]()
         for count in overview.counts:
             severity_counts[count.severity or UNREAD] += count.runs
         summary = summarize(severity_counts)
@@ -221,10 +221,18 @@ def scan(
             else:
                 write_text(render(name), path)
         out.write_report(lambda: render(format_name), summary, *(path for path, _ in outputs))
+    return _exit_code(overview, exit_severity)
+
+
+def _exit_code(overview: Overview, fail_on: FailOn) -> Exit:
+    """Return 1 if a run failed, 2 if a log could not be read or judged, else 0."""
+    from stabdiag.model.fail_on import fails, is_check_error
+    from stabdiag.model.findings import PARTLY_READ, Severity
+
     severities = {count.severity for count in overview.counts if count.outcome != PARTLY_READ}
-    if any(name is not None and fails(Severity(name), exit_severity) for name in severities):
+    if any(name is not None and fails(Severity(name), fail_on) for name in severities):
         return Exit.FINDING
-    has_open_checks = any(is_check_error(c.outcome, exit_severity) for c in overview.counts)
+    has_open_checks = any(is_check_error(count.outcome, fail_on) for count in overview.counts)
     return Exit.REFUSED if None in severities or has_open_checks else Exit.OK
 
 

@@ -6,7 +6,7 @@ import gc
 import math
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -147,10 +147,7 @@ def watch(
 
     format_name = out.choose_format(run_options, [*logs, manifest])
     exit_severity = run_options.exit_severity(fail_on)
-    times = {"--interval": interval, "--until-idle": until_idle, "--grace": grace}
-    for flag, seconds in times.items():
-        if seconds is not None and not math.isfinite(seconds):
-            raise StabdiagError(f"{flag} must be a finite number of seconds, not {seconds}")
+    _check_finite({"--interval": interval, "--until-idle": until_idle, "--grace": grace})
     gc.enable()  # __main__ disables it for short commands
     writer(format_name)  # import it now: there may be no time at the end
     job = _job(pid, exit_severity, kill=kill)
@@ -172,12 +169,8 @@ def watch(
         for seen in watch_source(source, diagnose, until, interval=interval):
             show(seen)
         certain = seen.certain
-        if (
-            kill
-            and job is not None
-            and certain is not None
-            and not _end_job(job, grace, until.stopped)
-        ):
+        job_to_end = job if kill and certain is not None else None
+        if job_to_end is not None and not _end_job(job_to_end, grace, until.stopped):
             # Take no further action, but report what the job still logs.
             until_end = replace(until, fail_on=None, quiet=None)
             for seen in watch_source(source, diagnose, until_end, interval=interval):
@@ -204,6 +197,13 @@ def watch(
     if seen.end is EndReason.STOPPED:
         return signal_exit_code(caught)
     return report_exit_code(report, exit_severity)
+
+
+def _check_finite(times: Mapping[str, float | None]) -> None:
+    """Raise an error if a time is not finite; the keys are its options."""
+    for flag, seconds in times.items():
+        if seconds is not None and not math.isfinite(seconds):
+            raise StabdiagError(f"{flag} must be a finite number of seconds, not {seconds}")
 
 
 def _end_job(job: WatchedJob, grace: float | None, stopped: Callable[[], bool]) -> bool:
