@@ -68,6 +68,8 @@ def test_splits_that_share_the_word_for_a_loss(history, line):
     [
         "Batch: {n}/8000, Loss box/mask/total={acc:.4f}/0.1234/{loss:.4f}, LR=0.001",
         "step {n} loss (total/box/mask): {loss:.4f}/{acc:.4f}/0.1234",
+        "step {n} Loss:(total, box, mask)/({loss:.4f}, {acc:.4f}, 0.1234)",
+        "step {n}, Loss: (total, box, mask) = ({loss:.4f}, {acc:.4f}, 0.1234)",
     ],
 )
 def test_the_total_of_losses_in_a_list(history, line):
@@ -75,6 +77,18 @@ def test_the_total_of_losses_in_a_list(history, line):
     assert series["loss"].values == pytest.approx(LOSSES, abs=1e-4)
     assert series["other_loss/box loss"].values[-1] == 0.75
     assert set(series["other_loss/mask loss"].values) == {0.1234}
+
+
+def test_criteria_that_share_the_word_for_a_loss(history):
+    series = history("epoch {n} loss (mse/kl) {loss:.4f}/{acc:.4f}").series
+    assert series["other_loss/mse loss"].values == pytest.approx(LOSSES, abs=1e-4)
+    assert series["other_loss/kl loss"].values[-1] == 0.75
+
+
+def test_an_accuracy_in_a_list_is_no_loss(history):
+    series = history("epoch {n} Loss:(loss, acc)/({loss:.4f}, {acc:.4f})").series
+    assert series["loss"].values == pytest.approx(LOSSES, abs=1e-4)
+    assert not any(role.startswith("other_loss") for role in series)
 
 
 @pytest.mark.parametrize(

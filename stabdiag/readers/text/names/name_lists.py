@@ -18,13 +18,13 @@ from stabdiag.readers.text.lines.measure_words import SPLIT
 from stabdiag.readers.text.lines.tokens import has_number, lines_with_a_loss
 
 # A name and its list, up to the numbers: (epoch, loss) = (, epoch/loss:, epoch loss acc, and
-# train, round, loss, acc ===> , where the first word is the split. In Loss main/total= and
-# losses (main, total): all names share the first word.
+# train, round, loss, acc ===> , where the first word is the split. In Loss main/total=, in
+# losses (main, total): and in Loss:(main, total)/( all names share the first word.
 _LISTED_NAME: Final = rb"[A-Za-z][\w.-]{0,30}(?: [A-Za-z][\w.-]{0,20}){0,2}"
 _LISTED_NAMES: Final = lazy_pattern(
-    rb"(?<![\w./,-])((?:(loss(?:es)?)(?: (?=\w{1,30}/)| ?(?=[\[(])))?[\[(]? ?"
+    rb"(?<![\w./,-])((?:(loss(?:es)?)(?: (?=\w{1,30}/)|[:=]? ?(?=[\[(])))?[\[(]? ?"
     rb"(%b(?: ?[,/|] ?%b){1,7}|[A-Za-z]\w{0,20}(?: [A-Za-z]\w{0,20}){1,7})"
-    rb" ?[\])]? ?(?:[:=]{1,6}|[=-]{0,6}>)?[ \t]{0,4}[\[(]? ?)"
+    rb" ?[\])]? ?(?:[:=]{1,6}|[=-]{0,6}>|/(?=[\[(]))?[ \t]{0,4}[\[(]? ?)"
     rb"((?:%b[,/| \t\])]{1,4}){1,7}(?:%b)?)"
     % (_LISTED_NAME, _LISTED_NAME, NUMBER_PATTERN, NUMBER_PATTERN),
     re.IGNORECASE,
@@ -46,6 +46,8 @@ _KNOWN_WORDS: Final = frozenset(
     b"epoch step iter iteration batch round episode loss acc accuracy lr cost error auc f1 mse mae "
     b"train_loss val_loss test_loss train_acc val_acc test_acc reward".split()
 )
+# A mean squared error and a cost are losses.
+_NOT_LOSSES: Final = frozenset(b"acc accuracy lr auc f1 reward train_acc val_acc test_acc".split())
 
 
 def find_name_lists(data: bytes) -> tuple[Normalization, ...]:
@@ -96,7 +98,7 @@ def _names(listed: bytes, *, count: int) -> tuple[bytes, ...]:
 def _losses(listed: bytes, *, count: int) -> tuple[bytes, ...]:
     """Return the names of a list of ``count`` losses, or none if another measure is in the list."""
     names = _NAME_SEPARATOR.split(listed)
-    others = any(name.lower() in _KNOWN_WORDS and not _is_counter(name) for name in names)
+    others = any(name.lower() in _NOT_LOSSES for name in names)
     if len(names) != count or others:
         return ()
     return tuple(name + b" loss" for name in names)
