@@ -69,3 +69,19 @@ def test_a_loss_of_an_evaluation_that_is_not_json_is_not_ignored(tmp_path):
     records = "".join(f'{{"step": {n}, "loss": {0.2 + 2 / n}}}\n' for n in range(1, 31))
     path.write_text(f"{records}Test loss: nan, accuracy: 0.10\n")
     assert stabdiag.diagnose(path).diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("bars", [1, 3])
+def test_the_loss_of_the_test_of_one_epoch_is_printed_again(bars, tmp_path):
+    path = tmp_path / "train.log"
+    drawn = "".join(
+        f"{n}/400 [=====>........] - ETA: 1s - loss: 0.2149 - acc: 0.9294\n" for n in range(1, bars)
+    )
+    path.write_text(
+        f"Epoch 9/20\n{drawn}"
+        "400/400 [==============================] - 9s - loss: 0.2149 - acc: 0.9294\n"
+        "80/80 [==============================] - 1s - loss: 1.0610 - acc: 0.6468\n"
+        "loss :  1.0610127449035645\naccuracy :  0.6467999815940857\n"
+    )
+    series = stabdiag.diagnose(path).history.series
+    assert set(series["loss"].values) == {0.2149}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization, as_float
 
 # Epoch 3/10, or a bar: 40/313 [===>....] - ETA: 2s - loss: 0.41, 313/313 ━━━━ 1s - loss: 0.39
 _EPOCH_OF_BARS: Final = rb"Epoch \d{1,6}/\d{1,6}\b"
@@ -21,6 +22,10 @@ _BAR_WITH_LOSS: Final = rb" {0,8}(\d{1,9})/(\d{1,9}) %b(%b)[^\n]{0,400}" % (
 # the bar of Epoch 10/10 looks like another state of it.
 _EPOCHS_AND_BARS: Final = lazy_pattern(rb"(?m)^(?:%b|%b)" % (_EPOCH_OF_BARS, _BAR_WITH_LOSS))
 _MAX_STATES: Final = 100_000
+# What a program prints of a test below its bar, with more digits: loss : 0.3901234
+_PRINTED_LOSS: Final = lazy_pattern(
+    rb"(?m)^ {0,8}loss ?[:=] {0,4}(%b)[ \t\r]{0,8}$" % NUMBER_PATTERN
+)
 # At most this many tests are marked: one of each model, in a log of several.
 _MAX_TESTS: Final = 20
 
@@ -35,6 +40,8 @@ def find_test_bars(data: bytes) -> tuple[Normalization, ...]:
     fitted: set[bytes] = set()
     tested: dict[bytes, None] = {}
     lines: dict[bytes, None] = {}
+    # The losses of tests, by where their bars end.
+    tests: dict[int, bytes] = {}
     total = last_loss = b""
     is_below = is_full = False
     for match in islice(_EPOCHS_AND_BARS.finditer(data), _MAX_STATES):
@@ -54,7 +61,27 @@ def find_test_bars(data: bytes) -> tuple[Normalization, ...]:
         else:
             is_full |= position == total
             last_loss = loss
+        tests |= {match.end(): loss} if bar_total in tested or match[0] in lines else {}
     totals = [total for total in tested if total not in fitted][:_MAX_TESTS]
     patterns = [rb"(?=\d{1,9}/%b (?:-|\[|\xe2))" % total for total in totals]
     patterns += [rb"(?=%b$)" % re.escape(line.lstrip()) for line in [*lines][:_MAX_TESTS]]
+    patterns += [rb"(?=%b$)" % re.escape(line) for line in _find_printed(data, tests)]
     return tuple(Normalization((), rb"(?m)^ {0,8}%b" % pattern, b"Test: ") for pattern in patterns)
+
+
+def _find_printed(data: bytes, tests: Mapping[int, bytes]) -> list[bytes]:
+    """Return the lines below the bars of tests that print the loss of one again."""
+    begin = min(tests, default=len(data))
+    rounded = {loss for loss in tests.values() if b"." in loss}
+    printed = islice(_PRINTED_LOSS.finditer(data, begin), _MAX_TESTS)
+    return [
+        match[0].strip()
+        for match in printed
+        if any(_rounds_to(as_float(match[1]), loss) for loss in rounded)
+    ]
+
+
+def _rounds_to(number: float, rounded: bytes) -> bool:
+    """Return True if a number is another one without its last digits."""
+    digits = len(rounded.partition(b".")[2])
+    return rounded.replace(b".", b"").isdigit() and round(number, digits) == float(rounded)
