@@ -50,6 +50,10 @@ _MARKED_NUMBER: Final = (
     r"(?P<number>[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:e[-+]?[0-9]{1,4})?%?)"
     r"(?(bold)(?P=bold)|\*{0,3})(?:[ ]?[^\w\s\x00-\u00bf\u2010-\u203f\ufffd]{1,3})?"
 )
+# A word in brackets says what a number is: 2.31 (mean), 2.31 (tracked) of Julia
+_QUALIFIED_NUMBER: Final = (
+    r"(?a)([-+]?(?:\d{1,30}(?:\.\d{0,30})?(?:e[-+]?\d{1,4})?|nan|inf)) {1,2}\([a-z]{2,20}\)"
+)
 _MARKS: Final = ("*", "_", "`")
 
 
@@ -66,6 +70,9 @@ def spelled_number(text: str) -> float | None:
         printed = re.fullmatch(_PRINTED_NUMBER_WRAPPER, text)
         if printed is not None:
             return spelled_number(next(filter(None, printed.groups())))
+        qualified = re.fullmatch(_QUALIFIED_NUMBER, text)
+        if qualified is not None:
+            return spelled_number(qualified[1])
     if text.endswith("%") and text[:1] in "+-.0123456789":
         percent = spelled_number(text[:-1].rstrip())
         return None if percent is None else percent / 100

@@ -407,6 +407,23 @@ def test_columns_of_a_file_of_rewards(log, row, names):
     assert log(text, "rewards.csv").names == names
 
 
+@pytest.mark.parametrize("header", ["x1,x2", "a,b", "V1,V2", "Column 1,Column 2", ",0"])
+@pytest.mark.parametrize("file", ["training_loss.csv", "rewards.csv"])
+def test_a_header_that_says_nothing_is_named_after_the_file(log, header, file):
+    text = "".join(f"{n},{90.5 - n / 7} (mean)\n" for n in range(12))
+    columns = log(f"{header}\n{text}", file)
+    assert columns.names == ("step", file.removesuffix(".csv"))
+    assert columns.load(columns.names[1]).values[0] == 90.5
+    assert file.removesuffix(".csv") not in log(f"{header}\n{text}", "data.csv").names
+
+
+@pytest.mark.parametrize("header", ["r,l,t", "G,D,c", "x1,loss,x2"])
+def test_other_headers_of_one_letter_are_kept(log, header):
+    text = "".join(f"{90.5 - n / 7},{n},{n}.5\n" for n in range(12))
+    names = log(f"{header}\n{text}", "loss.csv").names
+    assert names in (tuple(header.split(",")), ("episode_reward", "episode_length", "time"))
+
+
 def test_other_whole_numbers_in_front_of_a_value_do_not_count(log):
     text = "".join(f"{7 * n % 5},{3 * n % 4},{2.5 - n / 9}\n" for n in range(12))
     with pytest.raises(LogError, match="without a header"):

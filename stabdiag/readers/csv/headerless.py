@@ -49,6 +49,9 @@ _TIME: Final = lazy_pattern(
 
 _COUNTER_NAMES: Final = ("step", "epoch")
 
+# What pandas writes above a series or an array without names: ,0,1
+_NUMBERED_HEADER: Final = lazy_pattern(r"([,;\t])0(?:\1[1-9]\d?){0,20}\r?")
+
 # A table of a course has at least this many rows, with counts at equal intervals.
 _MIN_COUNTED_ROWS: Final = 5
 
@@ -209,11 +212,13 @@ def find_table(head: bytes) -> TableShape | None:
     """Return the table at the head of a CSV file without a header. Cached."""
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     places = content_lines(lines, LINES)
+    if places and _NUMBERED_HEADER.fullmatch(lines[places[0]]):
+        places = places[1:]
     if not places:
         return None
     content = [lines[place] for place in places]
     for delimiter in DELIMITERS:
-        table = _table_of_cells(content, delimiter, above=places[0])
+        table = table_of_cells(content, delimiter, above=places[0])
         width = len(table.rows[0]) if table.rows else 0
         if len(table.rows) == 1 and width > 2:
             continue  # a list
@@ -228,7 +233,7 @@ def find_table(head: bytes) -> TableShape | None:
         ):
             return table
     # Numbers with only blanks in between also have to look like series.
-    table = _table_of_cells(content, BLANKS, above=places[0])
+    table = table_of_cells(content, BLANKS, above=places[0])
     if len(set(map(len, table.rows))) != 1:
         return None
     return table if table.series or len(table.counted) == 1 or table.names_of_measures() else None
@@ -243,7 +248,8 @@ def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> 
     return table is not None and (dialect is None or dialect.is_unknown)
 
 
-def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableShape:
+def table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableShape:
+    """Return the table of these lines, which are below some lines ``above`` them."""
     rows, commas = pointed(first_rows(content, delimiter), delimiter)
     width = len(rows[0]) if rows else 0
     ends_open = width > 1 and all(len(row) == width and not row[-1].strip() for row in rows)

@@ -24,6 +24,7 @@ from stabdiag.readers.csv.dialect import (
     is_bare_header,
 )
 from stabdiag.readers.csv.headerless import assumed, find_table
+from stabdiag.readers.csv.placeholders import with_meaning
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
@@ -176,7 +177,7 @@ def _dialect(stream: Stream) -> Dialect:
     head, is_complete = stream.head()
     dialect = detect_dialect(head, is_complete=is_complete)
     if dialect is not None:
-        return dialect
+        return with_meaning(dialect, head, stream.name)
     table = find_table(head)
     if table is not None:
         dialect = assumed(table, head, stream.name)
