@@ -50,7 +50,7 @@ NAMES = {
     "epoch": (*("Episode", "Epochs", "época", "Époque", "轮次", "エポック", "Эпоха"),),
     "reward": (
         *("rollout/ep_rew_mean", "charts/episodic_return", "EpRewMean", "critic/rewards/mean"),
-        *("train/reward", "AverageEpRet", "episodeReward"),
+        *("train/reward", "AverageEpRet", "episodeReward", "avg(utility)", "mean_payoff"),
     ),
     "accuracy": ("main/accuracy",),
     "eval_accuracy": ("validation/main/accuracy",),
@@ -89,7 +89,7 @@ ALONE = {
     ),
     "reward": (
         *("reward_std", "best_reward", "eval/mean_reward_100", "rewards/format_reward"),
-        "rewards/margins",
+        *("rewards/margins", "gpu_utility"),
     ),
     "grad_norm": ("eval/grad_norm", "optimizer/norm"),
     "weight_norm": ("grad/param norm",),

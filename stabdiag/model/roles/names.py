@@ -227,7 +227,9 @@ _AUXILIARY: Final = frozenset(
 _PLAIN_LOSS_WORDS: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
 
 # Words next to a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
-_REWARDS: Final = frozenset(word_list("reward rewards return returns rew rews rewmean"))
+_REWARDS: Final = frozenset(
+    word_list("reward rewards return returns rew rews rewmean payoff payoffs utility utilities")
+)
 _SCORE_WORDS: Final = frozenset({"score", "scores"})
 _RETURN: Final = frozenset({"r"})
 # The units that the records of a log of games count.

@@ -46,7 +46,7 @@ OTHER_LOSSES: Final = (
 # Parts of the names of other measures of a run, used without a loss.
 OTHER_MEASURES: Final = (
     *(b"norm", b"grad", b"scale", b"max", b"activation", b"underflow"),
-    *(b"eward", b"eturn", b"Rew", b"rew", b"core"),
+    *(b"eward", b"eturn", b"Rew", b"rew", b"core", b"tility", b"ayoff"),
 )
 
 # Parts of the names of scores, used without any of these. The better direction of each is known.
@@ -74,7 +74,7 @@ SCORES: Final = (
 
 # The score of a game, if episodes are counted, and all names of rewards.
 SCORE: Final = b"core"
-REWARDS: Final = (b"eward", b"eturn", b"Rew", b"rew", SCORE)
+REWARDS: Final = (b"eward", b"eturn", b"Rew", b"rew", b"tility", b"ayoff", SCORE)
 
 # Objectives that may rise as a network learns, in lower case.
 OBJECTIVES: Final = (
