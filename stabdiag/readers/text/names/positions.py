@@ -150,7 +150,10 @@ def _find_records(head: bytes, max_lines: int = _MOST_LINES) -> _RecurringRecord
         and not _has_rows(groups[0])
         and _LINES_PER_RECORD * records.lines >= len(lines)
     )
-    return max(candidates, key=lambda records: records.lines, default=None)
+    # Of two with as many lines, the one that has the last line of the log.
+    return max(
+        candidates, key=lambda records: (records.lines, head.rfind(records.last)), default=None
+    )
 
 
 def _has_rows(group: Group) -> bool:
@@ -176,7 +179,7 @@ class _RecurringRecords:
         self._groups = groups
         self._epochs = epochs
         self.lines = len(groups) * len(groups[0])
-        self.first = groups[0][0].text
+        self.first, self.last = groups[0][0].text, groups[-1][-1].text
         rows = [
             [line.text[begin:end] for line in group for begin, end in line.numbers]
             for group in groups

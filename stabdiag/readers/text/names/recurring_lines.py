@@ -90,7 +90,10 @@ def find_groups(lines: Sequence[MaskedLine], max_lines: int) -> Iterator[list[Gr
     """
     masks = [line.mask for line in lines]
     for size in range(1, max_lines + 1):
-        firsts = {tuple(masks[at : at + size]) for at in range(min(len(lines), _RECORD_STARTS))}
+        # In the order of the log: the order of a set differs from run to run.
+        firsts = dict.fromkeys(
+            tuple(masks[at : at + size]) for at in range(min(len(lines), _RECORD_STARTS))
+        )
         for first in firsts:
             groups: list[Group] = []
             at = 0
