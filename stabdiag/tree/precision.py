@@ -96,7 +96,10 @@ def _collapsed(case: Case, scale: Series, overflows: Overflows) -> Reply | None:
     lowest, highest = float(scale.values.min()), float(scale.values.max())
     is_pinned = lowest == highest and is_floor(case, highest)
     # Gradients that overflow at a scale of 0 are not finite themselves.
-    often = overflows.count > MAX_OCCASIONAL or (overflows.count and not highest)
+    # A log of overflows has no losses.
+    often = overflows.count > MAX_OCCASIONAL or (
+        overflows.count and not (highest and len(case.loss))
+    )
     if fall is None and (highest < least or is_pinned) and often:
         # The log may begin after the scale has fallen.
         first = int(overflows.at[0])

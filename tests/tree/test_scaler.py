@@ -411,3 +411,13 @@ def test_nonfinite_gradient_norms_are_reported_without_a_dtype(calm):
     assert answer_to(stabdiag.diagnose(log), "Q3.1").because.startswith(
         "2 gradient norms not finite"
     )
+
+
+@pytest.mark.parametrize(
+    ("scale", "slug"), [("1", "loss-scale-collapsed"), ("16384", "loss-scale-static")]
+)
+def test_a_log_of_two_overflows_at_the_floor(tmp_path, scale, slug):
+    path = tmp_path / "train.log"
+    line = f"[Rank 0] Overflow detected. Skipping step. Attempted loss scale: {scale}, reducing to "
+    path.write_text(2 * f"{line}{scale}\n")
+    assert stabdiag.diagnose(path).diagnosis.slug == slug

@@ -151,3 +151,18 @@ def test_a_rank_whose_values_have_their_own_lines_fails_alone(put, label, failed
     assert loss.steps.tolist() == list(range(60))
     assert np.isfinite(loss.values[:30]).all()
     assert not np.isfinite(loss.values[30:]).any()
+
+
+def test_every_rank_of_the_fused_optimizer_reports_an_overflow(tmp_path):
+    path = tmp_path / "train.log"
+    line = "[fused_optimizer.py:316:_update_scale] Reducing dynamic loss scale from {} to {}\n"
+    timer = "[timer.py:166:stop] 0/{}, SamplesPerSec=28.75\n"
+    path.write_text(
+        "".join(2 * line.format(scale, scale // 2) + timer.format(scale) for scale in (8, 4, 2))
+        + line.format(1, 1)
+        + "[Rank 0] Overflow detected. Skipping step. Attempted loss scale: 1, reducing to 1\n"
+    )
+    series = stabdiag.diagnose(path).history.series
+    assert series["loss_scale"].values.tolist()[:3] == [4, 2, 1]
+    path.write_text("".join(2 * line.format(1, 1) + timer.format(n) for n in range(3)))
+    assert stabdiag.diagnose(path).diagnosis.slug == "loss-scale-collapsed"

@@ -134,8 +134,21 @@ _FAIRSEQ = StatusLine(
     fixed=SKIPPED,
 )
 
+# Reducing dynamic loss scale from 2 to 1 – the fused optimizer of DeepSpeed, on every rank. Its
+# engine may report the same overflow below.
+_FUSED = StatusLine(
+    pattern=(
+        rb"Reducing dynamic loss scale from %b to (%b)(?=[ \t\r]{0,8}(?:\n|$))"
+        rb"(?![ \t\r]{0,8}\n[^\n]{0,200}Reducing dynamic loss scale)"
+        rb"(?!(?:[^\n]{0,200}\n){1,2}[^\n]{0,200}Attempted loss scale)"
+        % (NUMBER_PATTERN, NUMBER_PATTERN)
+    ),
+    names=(_SCALE,),
+    fixed=SKIPPED,
+)
+
 # Messages about the loss scale that any program may print.
-OVERFLOWS: Final = (*SCALE, _APEX, _FAIRSEQ)
+OVERFLOWS: Final = (*SCALE, _APEX, _FAIRSEQ, _FUSED)
 
 # OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
 # [Rank 0] Overflow detected. Skipping step. Attempted loss scale: 32.0, reducing to 16.0
@@ -195,6 +208,7 @@ ALONE: Final = Grammar(
                 *failure_lines("loss", "step"),
                 _APEX,
                 _FAIRSEQ,
+                _FUSED,
                 _RAISED_LINE,
                 _TURNED_LINE,
                 _TRAINING_ERROR,
