@@ -144,10 +144,11 @@ class TableShape:
         is_both |= may_be_epochs(first) and first != second and _counts_evenly(second)
         return ("epoch", "step") if is_both and len(self.numbers) > 2 else ()
 
-    def names_of_measures(self, name: str = "loss") -> tuple[str, ...]:
-        """Return names for the columns if all but the steps may be losses, otherwise nothing.
+    @property
+    def names_of_losses(self) -> tuple[str, ...]:
+        """The names of the columns if all but the steps may be losses; otherwise empty.
 
-        A loss that is always 0 may be one of them, but not the first. Scores have other decimals.
+        A loss that is always 0 may be one of them, but not the first.
         """
         if not 2 <= len(self.rows[0]) <= _MAX_UNNAMED:
             return ()
@@ -155,13 +156,13 @@ class TableShape:
         if not numbers or len(numbers[0]) < FEWEST or _are_distances(numbers):
             return ()
         counters = ["step"] if may_be_steps(numbers[0]) else []
-        measures = numbers[len(counters) :]
-        if not all(may_be_losses(column) or len({*column}) == 1 for column in measures):
+        losses = numbers[len(counters) :]
+        if not all(may_be_losses(column) or len({*column}) == 1 for column in losses):
             return ()
-        if not measures or not may_be_losses(measures[0]):
+        if not losses or not may_be_losses(losses[0]):
             return ()
-        others = [f"{name}_{number}" for number in range(2, len(measures) + 1)]
-        return (*counters, name, *others)
+        others = [f"loss_{number}" for number in range(2, len(losses) + 1)]
+        return (*counters, "loss", *others)
 
     @property
     def may_overfit(self) -> bool:
@@ -186,6 +187,8 @@ class TableShape:
         Columns of decimal numbers behind it have more of these scores, such as those of agents.
         """
         if not self.numbers or len(self.numbers[0]) < FEWEST or len(self.numbers) > _MAX_UNNAMED:
+            return ()
+        if _are_distances(self.numbers):
             return ()
         begin = len(self.counted) or int(may_be_steps(self.numbers[0]))
         counters = self.counted or ("step",) * begin
@@ -236,7 +239,7 @@ def find_table(head: bytes) -> TableShape | None:
     table = table_of_cells(content, BLANKS, above=places[0])
     if len(set(map(len, table.rows))) != 1:
         return None
-    return table if table.series or len(table.counted) == 1 or table.names_of_measures() else None
+    return table if table.series or len(table.counted) == 1 or table.names_of_losses else None
 
 
 def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> bool:
@@ -330,16 +333,11 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
             f" {counter}, the {last}"
         )
     may_name = not table.may_overfit
-    names: tuple[str, ...] = ()
-    measure = "score"
-    if is_named_score(source):
-        names = table.names_of_measures(name)
-    elif may_name and is_named_loss(source):
-        names, measure = table.names_of_measures(), "loss"
+    names = table.names_of_losses if may_name and is_named_loss(source) else ()
     if names:
         count = len(names) - ("step" in names)
         return names, (
-            f"the file is named after a {measure}, and names no columns: the first of its {count}"
+            f"the file is named after a loss, and names no columns: the first of its {count}"
             " columns of decimal numbers is taken"
         )
     names = table.names_after_score(name) if is_named_score(source) else ()
