@@ -15,6 +15,7 @@ from stabdiag.readers.registry import reader
 from stabdiag.readers.run_columns import with_measure, with_runs
 from stabdiag.readers.sniff import (
     CSV,
+    NUMPY_MAGIC,
     detect,
     has_known_names,
     reader_of_unknown,
@@ -166,7 +167,12 @@ def _detect_known(stream: Stream) -> Reader | None:
 
 def bare(stream: Stream) -> Stream:
     """Return a log as its program wrote it: unpacked, in UTF-8, and not wrapped."""
-    plain = unlisted(without_omissions(unwrapped(decoded(unpacked(stream)))))
+    plain = unpacked(stream)
+    if plain.peek(len(NUMPY_MAGIC)) == NUMPY_MAGIC:
+        from stabdiag.readers.unwrapping.arrays import array_rows  # few logs are arrays
+
+        plain = array_rows(plain)
+    plain = unlisted(without_omissions(unwrapped(decoded(plain))))
     return joined_lines(plain_frames(with_json_lines(plain)))
 
 

@@ -35,13 +35,14 @@ _PICKLE: Final = (
 
 _PICTURE: Final = "a picture or a page; pass the log with the numbers of its curves"
 
+NUMPY_MAGIC: Final = b"\x93NUMPY"
 _FOREIGN_FORMATS: Final = (
     (b"PK\x03\x04", "a ZIP archive; unpack it and pass the log inside it"),
     (b"\x89HDF", f"an HDF5 file; {_EXPORT}"),
     (b"ARROW1", "an Arrow (Feather) file; save it as Parquet: pyarrow.parquet.write_table("
      "pyarrow.feather.read_table(FILE), 'run.parquet')"),
     (b"PARE", "an encrypted Parquet file; save it without encryption"),
-    (b"\x93NUMPY", f"a NumPy array; convert it with: {_ARRAY}"),
+    (NUMPY_MAGIC, f"a NumPy array; convert it with: {_ARRAY}"),
     *((magic, _PICTURE) for magic in (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF")),
     (b"\x80", "a Python pickle; if you trust it (it can run code), convert it with:"
      f" {_PICKLE}"),

@@ -153,7 +153,7 @@ def test_the_advice_about_arrays_and_pickles_works(tmp_path, shell):
     steps = np.column_stack([[1, 2, 3], losses])
     history = {"loss": [np.float32(2.5), float("nan"), 2.25], "val_loss": np.array([3.0, 2.5, 2.0])}
     for name, content in [
-        ("loss.npy", saved(lambda sink: np.save(sink, losses))),
+        ("values.npy", saved(lambda sink: np.save(sink, losses))),
         ("steps.npy", saved(lambda sink: np.save(sink, steps))),
         ("my run.npz", saved(lambda sink: np.savez(sink, loss=losses, lr=losses))),
         ("history.pkl", pickle.dumps(history)),
