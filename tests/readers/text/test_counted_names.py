@@ -104,3 +104,40 @@ def test_the_parts_of_a_single_step_are_no_steps(put):
 def test_a_part_whose_number_never_recurs_counts(put):
     text = "".join(f"Stage {n} loss: {loss}\n" for n, loss in enumerate(LOSSES, 1))
     assert [*stabdiag.diagnose(put(text, "run.log")).history.series["loss"].values] == LOSSES
+
+
+@pytest.mark.parametrize(
+    ("form", "unit"),
+    [
+        ("Loss after mini-batch {n:5d}: {loss}", "step"),
+        ("cost after minibatch {n}: {loss}", "step"),
+        ("Loss in game {n}: {loss}", "step"),
+        ("Loss after {n} iterations: {loss}", "step"),
+        ("Average loss after {n} steps = {loss}", "step"),
+        ("Train loss at {n} updates is {loss}", "step"),
+        ("Training loss after {n} epochs: {loss}", "epoch"),
+    ],
+)
+def test_a_value_is_reported_at_a_count(put, form, unit):
+    lines = [form.format(n=100 * n, loss=loss) for n, loss in enumerate(LOSSES, start=1)]
+    history = stabdiag.diagnose(put("\n".join(lines) + "\n", "run.log")).history
+    assert [*history.series["loss"].values] == LOSSES
+    assert [*history.series["loss"].steps] == [100 * n for n in range(1, 8)]
+    assert history.unit == unit
+
+
+@pytest.mark.parametrize(
+    ("form", "steps"),
+    [
+        ("Reward at generation {n}: {reward}", [1, 2, 3, 4, 5, 6, 7]),
+        ("Mean reward at timestep {n}000: {reward}", [1000 * n for n in range(1, 8)]),
+        ("Average reward after {n}0 episodes: {reward}", [10 * n for n in range(1, 8)]),
+        # The length of a window is no count.
+        ("Average reward over the last 100 episodes: {reward}", [0, 1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_a_reward_is_reported_at_a_count(put, form, steps):
+    lines = [form.format(n=n, reward=9.5 * n) for n in range(1, 8)]
+    series = stabdiag.diagnose(put("\n".join(lines) + "\n", "run.log")).history.series
+    assert [*series["reward"].values] == [9.5 * n for n in range(1, 8)]
+    assert [*series["reward"].steps] == steps

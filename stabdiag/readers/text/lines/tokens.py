@@ -74,7 +74,8 @@ _NO_VALUE: Final = (
 # What a measure is of, or when it was measured: Loss of the policy, val loss on the last 9 batches,
 # loss after forward pass, win rate vs random. A count is not part of the name: loss after epoch 3.
 _OF_WHAT: Final = (
-    rb"(?:[A-Za-z][\w-]{0,20}[ _])?(?:[Ll]oss|[Aa]ccuracy|[Rr]ate)(?: value)?"
+    rb"(?:[A-Za-z][\w-]{0,20}[ _])?"
+    rb"(?:[Ll]oss|[Aa]ccuracy|[Rr]ate|[Rr]ewards?|[Rr]eturns?|[Ss]core)(?: value)?"
     rb"(?: (?:averaged|computed|measured|summed))?"
     rb" (?:of|after|before|over|on|in|for|from|at|during|across|with|vs\.?|against)"
     rb"(?: (?:the|this|a|an|all|each))?(?: (?:\d{1,9} )?[a-z][\w-]{0,20}){1,4}"
@@ -135,8 +136,8 @@ _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs",
 # Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, loss(epoch 0): 2.31,
 # Training loss at epoch 3 - 2.31, Loss at epoch 3 and step 40 is 2.31, Valid MRR at step 99: 0.31.
 _STEP_COUNT: Final = (
-    rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:=]{1,3}"
-    rb"\d{1,12}(?:/\d{1,12})?"
+    rb"(?:global[ _]|training )?(?:(?:time)?step|iteration|iter|epoch|(?:mini[-_ ]?)?batch|update"
+    rb"|episode|game|generation|round|frame|sample)[ #:=]{1,8}\d{1,12}(?:/\d{1,12})?"
 )
 REPORTED_AT_STEP: Final = lazy_pattern(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"

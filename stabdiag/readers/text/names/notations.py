@@ -34,6 +34,7 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _timed_losses(head),
         _losses_of_splits(head),
         _episodes(head),
+        _counts_before_words(head),
     )
 
 
@@ -64,6 +65,22 @@ def _episodes(head: bytes) -> Iterator[Normalization]:
     ):
         # A reward may also be missing, or not finite.
         yield Normalization((), _EP % b"", b"episode")
+
+
+# Loss after 100 iterations: 2.31, where the count is in front of its word. The number of a window
+# does not rise: loss over the last 100 steps.
+_COUNT_BEFORE_WORD: Final = (
+    rb"(?m)(?<=[a-z]) (?:at|after|in|for|on) (?:the (?:first )?)?(\d{1,12})"
+    rb" (?:training |global )?(step|iteration|epoch|batch|update|episode|game|generation|round)"
+    rb"(?:e?s)?(?= ?[:=,-]| is | was )"
+)
+
+
+def _counts_before_words(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that puts the word of a rising counter in front of its count."""
+    counts = [int(match[1]) for match in re.finditer(_COUNT_BEFORE_WORD, head)]
+    if len({*counts}) >= _MIN_COUNTS and all(a <= b for a, b in pairwise(counts)):
+        yield Normalization((), _COUNT_BEFORE_WORD, rb" at \2 \1")
 
 
 # Decimal commas, as programs print them in most of Europe: loss: 0,482 and 2,31, not a time,
