@@ -43,3 +43,27 @@ def test_epochs_in_any_order_are_no_log_of_scores(put):
     text = "".join(f"epoch {epoch} acc {0.4 + epoch / 200:.2f}\n" for epoch in epochs)
     with pytest.raises(StabdiagError):
         stabdiag.diagnose(put(text))
+
+
+BAR = "Epoch {n}/{total}\n40/40 [====] - 3s 71ms/step - loss: {loss:.4f} - val_loss: {loss:.3f}5\n"
+
+
+def folds(*runs, total=50):
+    return "Next fold\n".join(
+        "".join(BAR.format(n=n, total=total, loss=loss) for n, loss in run) for run in runs
+    )
+
+
+@pytest.mark.parametrize("later", [[(1, 0.48)], [(1, 0.48), (2, 0.31)]])
+def test_a_fold_begins_below_the_end_of_another_one(put, later):
+    report = stabdiag.diagnose(put(folds([(48, 0.014), (49, 0.013), (50, 0.012)], later)))
+    assert report.diagnosis.slug == "insufficient-data"
+    assert report.history.series["loss"].steps.tolist() == [n for n, _ in later]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_folds_of_three_epochs_follow_each_other(put, count):
+    runs = [[(1, 0.5 + k / 100), (2, 0.4), (3, 0.3)] for k in range(count)]
+    series = stabdiag.diagnose(put(folds(*runs, total=3))).history.series
+    assert series["loss"].steps.tolist() == [1, 2, 3]
+    assert series["loss"].values.tolist() == [0.49 + count / 100, 0.4, 0.3]

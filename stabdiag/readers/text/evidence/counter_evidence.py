@@ -17,6 +17,9 @@ from stabdiag.readers.text.lines.tokens import lines_with_a_loss
 MIN_COUNTS: Final = 3
 _RISING: Final = 0.8
 
+# A run counts its epochs from one of these on.
+_FIRST_EPOCHS: Final = (0, 1)
+
 # The epoch of each run, from one begin to the next, changes more often than this on average.
 _MOVES_OF_RUN: Final = 3
 
@@ -197,9 +200,16 @@ def heading_evidence(
 
 
 def _is_of_runs(counts: list[int]) -> bool:
-    """Return True if a counter rises, or begins again with the first count, in another run."""
-    falls = [after for before, after in pairwise(counts) if after < before]
-    return {*falls} <= {counts[0]} and count_moves(counts) > _MOVES_OF_RUN * len(falls)
+    """Return True if a counter rises, or begins again with the first count, in another run.
+
+    Short runs count each epoch, from the first one on: 1, 2, 3, 1, 2, 3, and 48, 49, 50, 1.
+    """
+    moves = [(before, after) for before, after in pairwise(counts) if after != before]
+    falls = [after for before, after in moves if after < before]
+    if {*falls} <= {counts[0]} and len(moves) > _MOVES_OF_RUN * len(falls):
+        return True
+    is_each = all(after in (before + 1, *falls[:1]) for before, after in moves)
+    return is_each and {*falls} <= {*_FIRST_EPOCHS} and len(moves) >= _MOVES_OF_RUN * len(falls)
 
 
 def position_evidence(positions: Mapping[bytes, list[int]], sample: Sample) -> TextEvidence | None:
