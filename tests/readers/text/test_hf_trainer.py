@@ -364,3 +364,15 @@ def test_the_dicts_of_another_programs_evaluations_are_not_the_log(tmp_path):
     series = stabdiag.read(tmp_path / "run.log").series
     assert series["loss"].values.tolist() == [5.75, 5.5, 5.25, 5.0]
     assert series["eval_loss"].values.tolist() == [8.875, 8.75, 8.625, 8.5]
+
+
+@pytest.mark.parametrize("runs", [2, 3])
+@pytest.mark.parametrize("epochs", [3, 12, 30])
+def test_a_run_of_whole_epochs_follows_another_one(put, runs, epochs):
+    dicts = "{{'loss': {loss:.4f}, 'epoch': {n}.0}}\n{{'eval_loss': {loss:.3f}, 'epoch': {n}.0}}\n"
+    text = "".join(
+        dicts.format(loss=2 / n + k / 50, n=n) for k in range(runs) for n in range(1, epochs + 1)
+    )
+    report = stabdiag.diagnose(put(text))
+    assert len(report.history.series["loss"].values) == epochs
+    assert report.diagnosis.severity.value in ("ok", "note")

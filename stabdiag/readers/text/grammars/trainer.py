@@ -303,9 +303,10 @@ def _counted(columns: Columns) -> Columns:
         "real steps)"
     )
     event = Event(kind=EventKind.STEPS, code=EventCode.COUNTED, message=message)
-    # The epochs of the last run do not continue the epochs of the run before.
     ends = rows[run_starts].tolist()
-    is_last_run = np.arange(len(epoch.values)) >= max(ends, default=0)
+    # The epochs of a run do not continue the epochs of the run before, if they are higher.
+    above = rows[[place for place in run_starts if gaps[place - 1] > 0]].tolist()
+    is_last_run = np.arange(len(epoch.values)) >= max(above, default=0)
     epoch = replace(epoch, values=np.where(is_last_run, epoch.values, np.nan))
     return replace(
         counted.with_columns({"epoch": epoch}),
