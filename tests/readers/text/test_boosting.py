@@ -135,3 +135,19 @@ def test_the_rest_of_a_line_of_catboost_with_a_score_is_not_unknown(tmp_path):
     line = scores + "\ttotal: {n}9s\tremaining: 1m 5s\n"
     (tmp_path / "train.log").write_text("".join(line.format(n=n) for n in range(3, 7)))
     assert stabdiag.diagnose(tmp_path / "train.log").diagnosis.slug == "insufficient-data"
+
+
+@pytest.mark.parametrize("tested", ["", "test: {b:.5f}\tbest: {b:.5f} ({n})\t"])
+def test_models_of_catboost_follow_each_other(tmp_path, tested):
+    line = "{n}:\tlearn: {a:.5f}\t" + tested + "total: 9ms\tremaining: 2s\n"
+    text = "".join(
+        f"--- Run {k} ---\n"
+        + "".join(
+            line.format(n=n, a=k / 90 + 1.1 / (n + 1), b=k / 80 + 1.2 / (n + 1)) for n in range(30)
+        )
+        for k in range(1, 4)
+    )
+    (tmp_path / "train.log").write_text(text)
+    report = stabdiag.diagnose(tmp_path / "train.log")
+    assert report.history.series["loss"].steps.tolist() == [*range(30)]
+    assert report.diagnosis.severity.value in ("ok", "note")

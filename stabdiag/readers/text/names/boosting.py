@@ -23,8 +23,7 @@ BOOSTED_OBJECTIVES: Final = (
     Normalization((b"test: ", b"best: "), _TEST, b"test_objective: "),
 )
 _BOOSTED_LINES: Final = 100
-_FEW_BOOSTED: Final = 2
-# One or two lines do not show that the number counts: 0:  learn: 0.6931  total: 81.2ms
+# 0:  learn: 0.6931  total: 81.2ms, where the number counts the trees of each model
 _BOOSTED_LEARN: Final = Normalization(
     (b"learn: ", b"total: "),
     rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (?=%b[ \t])" % NUMBER_PATTERN,
@@ -141,8 +140,7 @@ def find_boosted(data: bytes) -> tuple[Normalization, ...]:
         return BOOSTED_OBJECTIVES
     if _are_boosted_scores(data):
         return (BOOSTED_SCORES,)
-    lines = islice(re.finditer(_BOOSTED_LEARN.pattern, data), _FEW_BOOSTED + 1)
-    return (_BOOSTED_LEARN, _BOOSTED_TEST) if len([*lines]) <= _FEW_BOOSTED else ()
+    return (_BOOSTED_LEARN, _BOOSTED_TEST)
 
 
 def _are_boosted_scores(data: bytes) -> bool:
