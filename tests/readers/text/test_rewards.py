@@ -138,3 +138,15 @@ def test_episodes_with_a_reward_that_is_not_finite_are_counted(tmp_path):
     reward = stabdiag.read(log).series["reward"]
     assert reward.steps.tolist() == list(range(30))
     assert len(reward.finite()) == 20
+
+
+def test_a_loss_that_sums_up_many_rewards_is_no_course(tmp_path):
+    log = tmp_path / "run.log"
+    lines = [f"Total Epi: {n} Steps: {200 * n} Return: {n / 8}" for n in range(1, 9)]
+    lines.insert(4, "Done 12 epochs. Average actor loss 0.0042")
+    log.write_text("\n".join(lines))
+    series = stabdiag.read(log).series
+    assert [*series] == ["reward"]
+    assert series["reward"].steps.tolist() == [200 * n for n in range(1, 9)]
+    log.write_text(log.read_text().replace("0.0042", "nan"))
+    assert not stabdiag.diagnose(log).ok

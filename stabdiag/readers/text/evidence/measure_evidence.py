@@ -23,7 +23,13 @@ from stabdiag.readers.text.evidence.excerpts import (
     find_few_rewards,
     find_few_scores,
 )
-from stabdiag.readers.text.evidence.sample import MANY_VALUES, Counts, Sample, TextEvidence
+from stabdiag.readers.text.evidence.sample import (
+    MANY_VALUES,
+    Counts,
+    Sample,
+    TextEvidence,
+    is_lost,
+)
 from stabdiag.readers.text.evidence.uncounted import find_uncounted
 from stabdiag.readers.text.lines.counters import (
     EPOCH,
@@ -53,6 +59,9 @@ _RETURNED: Final = lazy_pattern(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
 # The parts that vary on the lines of numbered records.
 _VARYING_NUMBERS: Final = lazy_pattern(rb"[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan)")
 
+# The rewards of a log have this many times more lines than losses that only sum up the training.
+_DENSER: Final = 4
+
 # The fewest lines of a log without a loss.
 _EVIDENT: Final = 10
 
@@ -63,9 +72,11 @@ _MIN_SCORE_VALUES: Final = 5
 def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
     """Return the evidence in lines of other measures, if no line has a loss.
 
-    More lines are required than for a loss: these words also appear in prose and model sizes.
+    More lines are required than for a loss: these words also appear in prose and model sizes. Far
+    more rewards than losses show that the losses are summaries.
     """
-    if log.sample(LOSS_STEM).values:
+    losses = [*chain.from_iterable(log.sample(LOSS_STEM).values.values())]
+    if any(map(is_lost, losses)):
         return None
     samples = [(word, log.sample(word)) for word in OTHER_MEASURES if contains(log.data, word)]
     results = [(word, on_loss_lines(sample.counters)) for word, sample in samples]
@@ -90,6 +101,8 @@ def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
         if result.word != SCORE or of_games or result.counter in GAMES
     )
     best = max(measures, key=lambda result: result.lines, default=None)
+    if losses and not (best and best.word in REWARDS and best.lines >= _DENSER * len(losses)):
+        return None
     if best is None:
         return _evidence_of_scores(log, samples) or _few_measures(log, samples)
     fewest = MIN_COUNTS if best.word in REWARDS and is_word(best.counter or b"") else _EVIDENT
