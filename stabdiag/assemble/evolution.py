@@ -9,13 +9,18 @@ import numpy as np
 from stabdiag.assemble.named_columns import NamedColumns
 from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.model.arrays import Floats
-from stabdiag.model.roles.names import is_fitness, name_words
+from stabdiag.model.roles.names import is_fitness, is_objective, name_words, normal
 from stabdiag.model.text import word_list
 
 _MEAN_WORDS = frozenset(word_list("mean avg average"))
 _BEST_WORDS = frozenset(word_list("best top fittest elite champion winner"))
 # The spread of a population, and its worst individual, do not show how far an evolution is.
 _OTHER_WORDS = frozenset(word_list("std stdev stddev deviation var variance min worst lowest"))
+_HIGHEST_WORDS = frozenset({"max"})
+_LOWEST_WORDS = frozenset({"min"})
+# Columns with these words alone are of the fitness in a table with a column of generations.
+_STATISTICS = _MEAN_WORDS | _HIGHEST_WORDS | _LOWEST_WORDS
+_GENERATIONS = frozenset(word_list("gen gens generation generations"))
 
 
 def with_fitness(named: NamedColumns) -> NamedColumns | None:
@@ -23,9 +28,11 @@ def with_fitness(named: NamedColumns) -> NamedColumns | None:
 
     Return None if the direction is unknown.
     """
+    named = _with_generations(named)
     mean = next(_fitness_columns(named, _MEAN_WORDS), None)
     best = next(_fitness_columns(named, _BEST_WORDS), None)
     compared = _compared(named, mean, best) if mean and best and mean != best else None
+    compared = compared or (_kept_best(named, mean) if mean else None)
     if compared is not None:
         return compared
     others = (name for name in _free(named) if _OTHER_WORDS.isdisjoint(name_words(name)))
@@ -49,6 +56,27 @@ def _compared(named: NamedColumns, mean: str, best: str) -> NamedColumns | None:
     return named.take({**named.names, role: mean}, note)
 
 
+def _kept_best(named: NamedColumns, mean: str) -> NamedColumns | None:
+    """Take the mean fitness if the highest one never falls, or the lowest one never rises.
+
+    Only the best individuals of an evolution are kept, and the other extreme goes back.
+    """
+    highest = next(_fitness_columns(named, _HIGHEST_WORDS), None)
+    lowest = next(_fitness_columns(named, _LOWEST_WORDS), None)
+    if highest is None or lowest is None:
+        return None
+    columns = [named.columns.load(name) for name in (highest, lowest)]
+    if any(column.is_text or not np.isfinite(column.logged).all() for column in columns):
+        return None
+    rises, falls = (np.diff(sign * x.logged) for sign, x in zip((1, -1), columns, strict=True))
+    is_kept = [len(x) >= MIN_RECORDS and x.any() and bool((x >= 0).all()) for x in (rises, falls)]
+    if is_kept[0] == is_kept[1]:
+        return None
+    role, kept, never = ("reward", highest, "falls") if is_kept[0] else ("loss", lowest, "rises")
+    note = f"took {mean!r} as the {role}: {kept!r} never {never}"
+    return named.take({**named.names, role: mean}, note)
+
+
 def _followed(named: NamedColumns, name: str | None) -> NamedColumns | None:
     """Take a fitness whose course shows the direction: selection does not make it worse.
 
@@ -61,13 +89,14 @@ def _followed(named: NamedColumns, name: str | None) -> NamedColumns | None:
     x = column.values[column.present]
     if len(x) < MIN_RECORDS or not np.isfinite(x).all():
         return None
-    if not _falls(x):
-        note = f"took {name!r} as the reward: it does not fall"
-        return named.take({**named.names, "reward": str(name)}, note)
-    if (np.diff(x) > 0).any():
+    rises, falls = (np.diff(x) > 0).any(), (np.diff(x) < 0).any()
+    if falls and not rises:
+        note = f"took {name!r} as the loss: it never rises"
+        return named.take({**named.names, "loss": str(name)}, note)
+    if _falls(x):
         return None
-    note = f"took {name!r} as the loss: it never rises"
-    return named.take({**named.names, "loss": str(name)}, note)
+    note = f"took {name!r} as the reward: it does not fall"
+    return named.take({**named.names, "reward": str(name)}, note)
 
 
 def _falls(x: Floats) -> bool:
@@ -81,4 +110,30 @@ def _fitness_columns(named: NamedColumns, words: frozenset[str]) -> Iterator[str
 
 def _free(named: NamedColumns) -> Iterator[str]:
     taken = {*named.names.values()}
-    return (name for name in named.columns.names if is_fitness(name) and name not in taken)
+    of_generations = normal(named.names.get("epoch", "")) in _GENERATIONS
+    is_counted = not {"step", "epoch"}.isdisjoint(named.names)
+    return (
+        name
+        for name in named.columns.names
+        if name not in taken
+        and (
+            is_fitness(name)
+            or (is_counted and is_objective(name))
+            or (of_generations and _STATISTICS.issuperset(name_words(name)))
+        )
+    )
+
+
+def _with_generations(named: NamedColumns) -> NamedColumns:
+    """Take a column of generations that rises as the epoch; in other logs ``gen`` may be a network.
+
+    A table of statistics needs the mean of each generation.
+    """
+    if not {"step", "epoch"}.isdisjoint(named.names):
+        return named
+    for name in named.columns.names:
+        if normal(name) in _GENERATIONS:
+            counts = named.columns.load(name)
+            if not counts.is_text and counts.present.all() and (np.diff(counts.values) > 0).all():
+                return named.take({**named.names, "epoch": name})
+    return named

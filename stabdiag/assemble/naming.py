@@ -203,7 +203,10 @@ def _without_loss(named: NamedColumns) -> NamedColumns:
     if _has_scores(columns, names) and _may_lack_a_loss(columns, names):
         return named.take(names, "no loss was logged: only the scores can be judged")
     evolved = with_fitness(named)
-    if evolved is not None:
+    if evolved is not None and (
+        any(map(is_fitness, columns.names))
+        or all(map(_stays_finite, map(columns.load, columns.names)))
+    ):
         # No other column is the loss.
         return replace(evolved, columns=replace(evolved.columns, is_unknown=False))
     if not columns.is_unknown and any(map(is_fitness, columns.names)):

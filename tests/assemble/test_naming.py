@@ -300,3 +300,46 @@ def test_the_memory_of_a_policy_is_no_memory_of_the_machine(reward):
     assert "memory" not in stabdiag.diagnose(log).history.series
     log["gpu_memory"] = log.pop("memory")
     assert "memory" in stabdiag.diagnose(log).history.series
+
+
+def generations(highest, lowest):
+    mean = [(a + 2 * b) / 3 for a, b in zip(highest, lowest, strict=True)]
+    columns = {"avg": mean, "std": [1.5] * len(mean), "min": lowest, "max": highest}
+    return {"gen": range(len(mean)), "nevals": [90 - n for n in range(len(mean))], **columns}
+
+
+WANDERING = [3.0, 2.5, 3.25, 2.75, 3.5, 2.25, 3.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("log", "role"),
+    [
+        (generations([9.0, 9, 9.5, 10, 10, 11, 11, 12], WANDERING), "reward"),
+        (generations([9 + x for x in WANDERING], [2.0, 2, 1.5, 1.5, 1, 1, 1, 0.5]), "loss"),
+        # Without an elite the mean shows it.
+        (generations([6 + n + n % 2 * 1.5 for n in range(8)], WANDERING), "reward"),
+    ],
+)
+def test_the_extreme_that_an_evolution_keeps_shows_the_direction(log, role):
+    history = stabdiag.diagnose(log).history
+    assert history.series[role].column == "avg"
+    assert history.series[role].steps.tolist() == [*range(8)]
+    assert {"reward", "loss"} & {*history.series} == {role}
+
+
+def test_the_statistics_of_other_logs_are_no_fitness():
+    log = generations([9.0, 9, 9.5, 10, 10, 11, 11, 12], WANDERING)
+    log["batch"] = log.pop("gen")
+    with pytest.raises(StabdiagError):
+        stabdiag.diagnose(log)
+
+
+@pytest.mark.parametrize("name", ["best cost", "gbest", "f(x)", "Function value", "best_distance"])
+def test_the_best_value_of_an_optimizer_is_its_loss(name):
+    values = [9.0, 9.0, 7.5, 7.5, 7.5, 4.25, *[4.0] * 30]
+    report = stabdiag.diagnose({"iteration": range(len(values)), name: values})
+    assert report.history.series["loss"].column == name
+    assert report.diagnosis.severity.value in ("ok", "note")
+    other = [math.nan if n > 9 else 0.5 for n in range(len(values))]
+    with pytest.raises(StabdiagError):
+        stabdiag.diagnose({"iteration": range(len(values)), name: values, "other": other})

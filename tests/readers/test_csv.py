@@ -714,3 +714,11 @@ def test_the_first_number_of_a_list_counts_in_a_table(tmp_path, rule):
     path.write_text("\n".join(["| step | loss |", rule, *rows]))
     loss = stabdiag.read(path).series["loss"]
     assert loss.values.tolist() == [2 - step / 100 for step in range(60)]
+
+
+@pytest.mark.parametrize("label", ["Features:\t5", "Best accuracy: \t(0.93,)", "Mask\t: [1, 0, 1]"])
+def test_a_result_below_a_table_is_no_unread_record(tmp_path, label):
+    rows = "".join(f"{n}\t{2 / n}\t0.{n}\n" for n in range(1, 9))
+    path = tmp_path / "run.tsv"
+    path.write_text(f"epoch\tloss\tacc\n{rows}{label}\n")
+    assert not stabdiag.read(path).left_out

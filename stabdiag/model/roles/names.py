@@ -299,9 +299,36 @@ def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
     return alone and all(word in _OF_REWARDS or word.isdigit() for word in others)
 
 
+# The words of the objective of an optimizer, and other words of its name.
+_BESTS = frozenset(word_list("best gbest incumbent"))
+_OBJECTIVES = _BESTS | frozenset(word_list("objective obj fval"))
+_OF_A_FUNCTION = (frozenset({"function", "value"}), frozenset({"f", "x"}), frozenset({"f", "min"}))
+_OF_OBJECTIVES = frozenset(
+    word_list(
+        "global current so far min max avg mean value score cost distance length energy profit"
+        " individual solution point function f x"
+    )
+)
+
+
 def is_fitness(name: str) -> bool:
     """Return True for the fitness of an evolution, which has no gradient."""
     return "fitness" in name_words(name)
+
+
+def is_objective(name: str) -> bool:
+    """Return True for what an optimizer prints of its function: best cost, gbest, f(x), f_min.
+
+    The better direction is unknown. The best loss or the best accuracy has a known one.
+    """
+    words = {*name_words(name)}
+    is_named = not words.isdisjoint(_OBJECTIVES) or any(pair <= words for pair in _OF_A_FUNCTION)
+    return is_named and words <= _OBJECTIVES | _OF_OBJECTIVES
+
+
+def is_best_so_far(name: str) -> bool:
+    """Return True for the best value of an evolution or a search, which often stays the same."""
+    return is_fitness(name) or not _BESTS.isdisjoint(name_words(name))
 
 
 def last_word(name: str) -> str:

@@ -57,6 +57,9 @@ _ALIGNED_ROW: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
+# A result below a table, in a cell next to its name: Selected features:	5
+_LABELED_RESULT: Final = lazy_pattern(r"\s{0,8}[A-Za-z][\w ]{2,60}(?::[ ]?\t|[ ]?\t:)\s{0,8}[\d\[(]")
+
 # The rows below the first one of a table of names and values: | loss | 2.31 |
 _NAMED_ROWS: Final = lazy_pattern(
     rb"(?:\n[^\n|]{0,60}\|[ \t]{0,40}[A-Za-z][^\n|]{0,100}\|[ \t]{0,100}[-+.\dni][^\n|]{0,100}\|"
@@ -127,6 +130,8 @@ def may_hold_loss(line: str) -> bool:
     # A training loss may precede the evaluation loss.
     if loss is not None and not _EVALUATION_NAME.search(line, 0, loss.end()):
         return _SUMMARY_NAME.search(line) is None or _LOST_VALUE.search(line) is not None
+    if _LABELED_RESULT.match(line) is not None and _LOST_VALUE.search(line) is None:
+        return False
     cells, numbers = _cells(line)
     return (cells >= _MIN_CELLS and 2 * numbers >= cells) or _ROW_BETWEEN_SIGNS.fullmatch(
         line

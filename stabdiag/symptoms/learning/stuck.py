@@ -12,7 +12,7 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, REGULARIZERS, LossKind
-from stabdiag.model.roles.names import name_words
+from stabdiag.model.roles.names import is_best_so_far, name_words
 from stabdiag.model.text import digits, num
 from stabdiag.model.unique import unique_values
 from stabdiag.stats.course import level_before, outer_levels
@@ -108,6 +108,8 @@ def _falls_to_zero_at_once(x: Floats) -> bool:
 )
 def loss_constant(case: Case) -> Evidence | None:
     """Is the loss constant to the last digit up to the end of the log, or the same every epoch?"""
+    if is_best_so_far(case.loss.column):
+        return None
     x, steps = case.loss.values, case.loss.steps
     period, partner = _period(x), _constant_network(case)
     if period is not None:
