@@ -144,3 +144,51 @@ def test_another_table_with_a_probability_is_not_a_log(series, heading):
     rows = "".join(f"{n:4d}  {n * 10 + 100.5:9.3f}  {9.5 / (n + 1):8.4f}\n" for n in range(6))
     with pytest.raises(LogError):
         series(f"Fitting the model.\n\n{heading}{rows}\nDone.\n")
+
+
+CMA = "Iterat #Fevals   function value  axis ratio  sigma  min&max std  t[m:s]\n"
+CMA_ROW = "{n:5d}{e:7d} {f:.15e} 1.4e+00 2.70e-01  3e-01  3e-01 0:00.{n}\n"
+
+
+def cma(values):
+    rows = (CMA_ROW.format(n=n, e=12 * n, f=f) for n, f in enumerate(values, start=1))
+    return "(6_w,12)-aCMA-ES (mu_w=3.7,w_1=40%) in dimension 9 (seed=1)\n" + CMA + "".join(rows)
+
+
+@pytest.mark.parametrize("note", ["", "Gen 3 | Distance: 7 km\n"])
+def test_the_function_of_an_evolution_strategy_is_the_loss(series, note):
+    loss = series(cma(VALUES).replace("\n    4", f"\n{note}    4"))["loss"]
+    assert loss.steps.tolist() == [1, 2, 3, 4, 5]
+    assert loss.values.tolist() == VALUES
+
+
+def test_restarts_of_an_evolution_strategy_are_runs(series):
+    restarts = "".join(f"== Restart {k} ==\n" + cma([k + v for v in VALUES]) for k in (1, 2, 3))
+    assert series(restarts)["loss"].values.tolist() == [3 + v for v in VALUES]
+
+
+TRIALS = {
+    "a trial": "Trial {n} finished with value: {v} and parameters: {{'x': {v}}}. Best is trial"
+    " 1 with value: {b}.",
+    "earlier": "Finished trial#{n} with value: {v} with parameters: {{'x': {v}}}. Best is trial#1"
+    " with value: {b}.",
+    "the first form": "Finished trial#{n} resulted in value: {v}. Current best value is {b} with"
+    " parameters: {{'x': {v}, 'k': 3}}.",
+}
+
+
+@pytest.mark.parametrize("line", TRIALS.values(), ids=TRIALS)
+@pytest.mark.parametrize(("role", "choose"), [("loss", min), ("reward", max)])
+def test_the_best_value_of_a_search_shows_its_direction(tmp_path, line, role, choose):
+    values = [0.5, 0.75, 0.25, 0.625, 0.875, 0.125, 0.375]
+    bests = [choose(values[: n + 1]) for n in range(len(values))]
+    log = tmp_path / "search.log"
+    log.write_text(
+        "".join(
+            f"[I 2023-04-05 10:00:0{n},123] " + line.format(n=n, v=v, b=b) + "\n"
+            for n, (v, b) in enumerate(zip(values, bests, strict=True))
+        )
+    )
+    report = stabdiag.diagnose(log)
+    assert report.history.series[role].values.tolist() == bests
+    assert report.diagnosis.slug == "insufficient-data"

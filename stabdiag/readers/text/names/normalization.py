@@ -21,7 +21,7 @@ from stabdiag.readers.text.names.loss_names import (
     SPLITS_OF_MEASURES,
     UNSPACED_PAIRS,
 )
-from stabdiag.readers.text.names.optimizers import OPTIMIZERS
+from stabdiag.readers.text.names.optimizers import OPTIMIZERS, SEARCHES
 from stabdiag.readers.text.names.speech import SPEECH
 from stabdiag.readers.text.names.translation import TRANSLATION
 from stabdiag.readers.text.names.tutorials import TOOLKITS, TUTORIALS
@@ -135,6 +135,7 @@ NORMALIZATIONS: Final = (
     ),
     *TUTORIALS,
     *OPTIMIZERS,
+    *SEARCHES,
     # GluonTS calls the mean of the training a metric of an evaluation, below its bar:
     # 100%|███| 50/50 [00:03<00:00, 13.5it/s, epoch=3/9, avg_epoch_loss=0.27]
     # Epoch[2] Evaluation metric 'epoch_loss'=0.2683

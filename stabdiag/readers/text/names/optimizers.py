@@ -47,6 +47,23 @@ OPTIMIZERS: Final = (
     ),
 )
 
+# Optuna: Trial 8 finished with value: 2.5 and parameters: {'x': 1.5}. Best is trial 3 with value:
+# 1.25. Its first versions: Finished trial#8 resulted in value: 2.5. Current best value is 1.25 with
+# parameters: {'x': 1.5}. The last line of a paste may be cut.
+SEARCHES: Final = tuple(
+    Normalization(
+        (b"inished", b" value: "),
+        rb"%b(\d{1,9}) ?(?:finished )?%b value: (%b)[^\n]{0,2000}?%b(%b)[^\n]{0,2000}"
+        % (begin, values, NUMBER_PATTERN, best, NUMBER_PATTERN),
+        rb"trial \1 trial_value: \2 best_value: \3",
+    )
+    for begin, values, best in (
+        (b"Trial ", b"with", rb"Best is trial \d{1,9} with value: "),
+        (b"Finished trial#", b"with", rb"Best is trial#\d{1,9} with value: "),
+        (b"Finished trial#", b"resulted in", b"Current best value is "),
+    )
+)
+
 # The heading of a table: Iteration   FunEvals     Step Length    Function Val        Opt Cond
 _ITERATION_NAMES: Final = rb"^[ \t|]{0,80}(?:#[ \t]{0,4})?[Ii]ter(?:ation)?s?[ \t|][^\n]{0,120}?"
 _FUNCTION: Final = (
@@ -57,6 +74,16 @@ _FUNCTION_HEADING: Final = lazy_pattern(rb"(%b)(%b)" % (_ITERATION_NAMES, _FUNCT
 _FUNCTION_WORDS: Final = (b"(x)", b"al")
 # MATLAB's two names with a blank between them are two cells:  Iter F-count            f(x)
 _TWO_COUNTS: Final = lazy_pattern(rb"[ \t](Iter )(?=F-count)")
+
+# pycma puts one blank between two names:  Iterat #Fevals   function value  axis ratio  sigma
+# min&max std  t[m:s]. Its first version has minstd and maxstd.
+_CMA_HEADING: Final = lazy_pattern(
+    rb"^([ \t]{0,40})Iterat #Fevals {1,8}function value {1,8}axis ratio {1,8}sigma {1,8}"
+    rb"(?:min&max std|minstd maxstd)(?: {1,8}(t\[m:s\]|min:sec))?",
+    re.MULTILINE,
+)
+_CMA_WORD: Final = b"#Fevals"
+_CMA_NAMES: Final = b"Iter  Fevals  Loss  axis_ratio  sigma  min_std  max_std"
 
 # The heading of a function that is maximized: Iter      log prob        ||dx||      ||grad||
 _PROBABILITY_HEADING: Final = lazy_pattern(
@@ -86,13 +113,19 @@ _NORMS: Final = (
 def name_function(data: bytes) -> bytes:
     """Return a text whose headings of iterations name the column of a function a loss.
 
-    All columns stay where they are.
+    All columns stay where they are, except in the heading of pycma.
     """
     if any(word in data for word in _PROBABILITY_WORDS):
         data = _PROBABILITY_HEADING.sub(_with_bound, data)
+    if _CMA_WORD in data:
+        data = _CMA_HEADING.sub(_of_cma, data)
     if b"ter" not in data or not any(word in data for word in _FUNCTION_WORDS):
         return data
     return _FUNCTION_HEADING.sub(_with_loss, data)
+
+
+def _of_cma(heading: re.Match[bytes]) -> bytes:
+    return heading[1] + _CMA_NAMES + (b"  time" if heading[2] else b"")
 
 
 def heading_of_probability(data: bytes) -> bool | None:
