@@ -27,12 +27,12 @@ _BOOSTED_LINES: Final = 100
 _BOOSTED_LEARN: Final = Normalization(
     (b"learn: ", b"total: "),
     rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (?=%b[ \t])" % NUMBER_PATTERN,
-    rb"iteration \1 learn_loss: ",
+    rb"iteration \1 learn loss: ",
 )
 _BOOSTED_TEST: Final = Normalization(
     (b"test: ", b"best: "),
     rb"(?<=[ \t])test: (?=%b[ \t]{1,12}best: )" % NUMBER_PATTERN,
-    b"test_loss: ",
+    b"test loss: ",
 )
 
 BOOSTING: Final = (
