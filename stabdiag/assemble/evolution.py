@@ -93,7 +93,8 @@ def _followed(named: NamedColumns, name: str | None) -> NamedColumns | None:
     if falls and not rises:
         note = f"took {name!r} as the loss: it never rises"
         return named.take({**named.names, "loss": str(name)}, note)
-    if _falls(x):
+    # An unknown value that never changes may be a setting.
+    if _falls(x) or not (rises or falls or is_fitness(str(name))):
         return None
     note = f"took {name!r} as the reward: it does not fall"
     return named.take({**named.names, "reward": str(name)}, note)

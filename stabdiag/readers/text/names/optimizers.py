@@ -55,7 +55,7 @@ SEARCHES: Final = tuple(
         (b"inished", b" value: "),
         rb"%b(\d{1,9}) ?(?:finished )?%b value: (%b)[^\n]{0,2000}?%b(%b)[^\n]{0,2000}"
         % (begin, values, NUMBER_PATTERN, best, NUMBER_PATTERN),
-        rb"trial \1 trial_value: \2 best_value: \3",
+        rb"trial \1 trial_value: \2 best_fitness: \3",
     )
     for begin, values, best in (
         (b"Trial ", b"with", rb"Best is trial \d{1,9} with value: "),
