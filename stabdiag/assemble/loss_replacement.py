@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.assemble.named_columns import NamedColumns
 from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.model.roles.choice import LOSS_NAMES
-from stabdiag.model.roles.loss_kinds import is_policy_loss
+from stabdiag.model.roles.loss_kinds import find_discriminator_loss, is_policy_loss
 from stabdiag.model.roles.names import name_words, normal
 from stabdiag.readers.columns import Column
 
@@ -61,10 +61,11 @@ def _is_sum(total: Column, parts: Sequence[Column]) -> bool:
 
 
 def with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns:
-    """Replace the loss chosen by name if it is always 0, or if another one went NaN.
+    """Replace the loss chosen by name if it is always 0, ends early, or if another one went NaN.
 
-    A generator's loss may go NaN while the discriminator's continues. A loss that is occasionally
-    undefined, or undefined from the start, does not count.
+    The pretraining of a generator ends before the losses of both networks begin. A generator's loss
+    may go NaN while the discriminator's continues. A loss that is occasionally undefined, or
+    undefined from the start, does not count.
     """
     columns, names = named.columns, named.names
     if "loss" not in names or not others:
@@ -81,6 +82,10 @@ def with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns
             and _has_values(columns.load(other), min_count)
         )
         reason = f"{name!r} has no value other than 0"
+    elif later := [other for other in others if _begins_after(named, columns.load(other), chosen)]:
+        first = find_discriminator_loss(later) or later[0]
+        candidates = (other for other in later if other == first)
+        reason = f"it begins after the end of {name!r}, which stays finite"
     elif np.isfinite(chosen.logged).all():
         is_short = len(chosen.logged) < 2 * MIN_RECORDS
         counted = columns.load(names["step"]).present if "step" in names else np.True_
@@ -127,6 +132,20 @@ def _is_multiple(total: Column, mean: Column) -> bool:
         return False
     ratios = sums / means
     return bool(ratios.min() >= 2 and np.ptp(ratios) < 1)
+
+
+def _begins_after(named: NamedColumns, loss: Column, before: Column) -> bool:
+    """Return True if a loss begins below the end of a finite one, and its counter begins again."""
+    first, rows = np.flatnonzero(before.present), np.flatnonzero(loss.present)
+    counter = named.names.get("step") or named.names.get("epoch")
+    if loss.is_text or not counter or not len(first) or len(rows) < MIN_RECORDS:
+        return False
+    counts = named.columns.load(counter).values
+    return (
+        bool(rows[0] > first[-1] and counts[rows[0]] < counts[first[-1]])
+        and bool((np.diff(counts[rows]) > 0).all())
+        and bool(np.isfinite(before.logged).all())
+    )
 
 
 def _is_all_zero(loss: Column) -> bool:

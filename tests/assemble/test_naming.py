@@ -343,3 +343,27 @@ def test_the_best_value_of_an_optimizer_is_its_loss(name):
     other = [math.nan if n > 9 else 0.5 for n in range(len(values))]
     with pytest.raises(StabdiagError):
         stabdiag.diagnose({"iteration": range(len(values)), name: values, "other": other})
+
+
+BLANK = [None] * 6
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "chosen"),
+    [
+        ("pretrain_loss", ("d_loss", "g_loss"), "d_loss"),
+        ("mlm_loss", ("cls_loss",), "cls_loss"),
+    ],
+)
+def test_the_loss_of_the_last_stage_is_judged(first, later, chosen):
+    log = {"epoch": [*range(1, 7), *range(1, 7)], first: [2.5 - n / 8 for n in range(6)] + BLANK}
+    log |= {name: [*BLANK, *(0.75 - n / 64 for n in range(6))] for name in later}
+    history = stabdiag.diagnose(log).history
+    assert history.series["loss"].column == chosen
+    assert not history.left_out
+
+
+def test_a_few_results_below_a_log_are_no_stage():
+    log = {"epoch": [*range(1, 9), *[None] * 3], "loss": [2.5 - n / 8 for n in range(8)]}
+    log = {**log, "loss": log["loss"] + [None] * 3, "class_loss": [None] * 8 + [0.5, 0.25, 0.75]}
+    assert stabdiag.diagnose(log).history.series["loss"].column == "loss"
