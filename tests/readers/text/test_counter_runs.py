@@ -67,3 +67,23 @@ def test_folds_of_three_epochs_follow_each_other(put, count):
     series = stabdiag.diagnose(put(folds(*runs, total=3))).history.series
     assert series["loss"].steps.tolist() == [1, 2, 3]
     assert series["loss"].values.tolist() == [0.49 + count / 100, 0.4, 0.3]
+
+
+@pytest.mark.parametrize(
+    "heading", ["Stage {n}", "=== Phase {n}: larger images ===", "INFO: starting stage {n} (64x64)"]
+)
+def test_a_stage_explains_a_higher_loss(put, heading):
+    text = ""
+    for stage, begin in enumerate((1.0, 0.7, 0.55)):
+        text += heading.format(n=stage + 1) + "\n"
+        for n in range(30):
+            loss = begin * (0.55 ** (n / 29)) * (1 + (7 * n % 5 - 2) / 99)
+            text += f"Epoch {30 * stage + n + 1}: loss {loss:.4f}\n"
+    history = stabdiag.diagnose(put(text)).history
+    stages = history.series["setting/stage"].values.tolist()
+    assert stages == [1] * 30 + [2] * 30 + [3] * 30
+
+
+def test_the_loss_of_a_stage_of_a_model_is_no_stage(put):
+    text = "".join(f"Epoch {n}: stage 1 loss: {2 / n:.3f}\n" for n in range(1, 13))
+    assert "setting/stage" not in stabdiag.diagnose(put(text)).history.series

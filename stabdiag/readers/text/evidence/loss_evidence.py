@@ -56,6 +56,7 @@ from stabdiag.readers.text.losses.evaluation_blocks import (
     find_evaluation_positions,
     has_evaluation_blocks,
 )
+from stabdiag.readers.text.losses.measured import StageHeading
 from stabdiag.readers.text.names.counted_names import find_counted_names
 from stabdiag.readers.text.names.doubled_lines import find_doubled_lines
 from stabdiag.readers.text.names.keras_bars import find_test_bars
@@ -106,7 +107,12 @@ def evidence(data: bytes) -> TextEvidence | None:
         counted = _find_evidence(normalize(data, (row,)))
         if counted is not None and counted.counter and counted.lines >= result.lines:
             result, normalizations = counted, (*normalizations, row)
-    return replace(result, normalizations=normalizations, has_evaluation_blocks=has_blocks)
+    return replace(
+        result,
+        normalizations=normalizations,
+        has_evaluation_blocks=has_blocks,
+        has_stages=bool(StageHeading().find(data)),
+    )
 
 
 def _find_evidence(data: bytes) -> TextEvidence | None:

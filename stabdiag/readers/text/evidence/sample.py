@@ -39,7 +39,7 @@ from stabdiag.readers.text.lines.spans import SpanFinder
 from stabdiag.readers.text.lines.tokens import SAVES, lines_with_a_loss
 from stabdiag.readers.text.lines.values import NULL_CELL
 from stabdiag.readers.text.losses.evaluation import Evaluation
-from stabdiag.readers.text.losses.measured import Heading, MeasuredLines
+from stabdiag.readers.text.losses.measured import Heading, MeasuredLines, StageHeading
 from stabdiag.readers.text.messages.failures import is_exception
 from stabdiag.readers.text.messages.status_lines import OVERFLOWS, failure_lines
 
@@ -190,6 +190,7 @@ class TextEvidence:
         is_assumed: a number without a name is taken as the loss.
         has_only_bests: only the losses of the best models so far are logged.
         repeats_saved: some lines repeat the loss of a saved model.
+        has_stages: lines number the stages of the training.
     """
 
     counter: bytes | None
@@ -212,6 +213,7 @@ class TextEvidence:
     is_assumed: bool = False
     has_only_bests: bool = False
     repeats_saved: bool = False
+    has_stages: bool = False
 
     @property
     def is_without_loss(self) -> bool:
@@ -244,6 +246,7 @@ class TextEvidence:
             kinds = (Heading(counter=self.counter), *kinds)
         elif self.epochs:
             kinds = (Heading(counter=EPOCH, column=EPOCH.decode(), is_record=False), *kinds)
+        kinds = (StageHeading(), *kinds) if self.has_stages else kinds
         return Grammar(
             step=STEP,
             kinds=kinds,

@@ -32,7 +32,7 @@ from stabdiag.readers.text.lines.evaluated import (
     under_its_heading,
 )
 from stabdiag.readers.text.lines.grammar import Kind, TextPart, make_parts
-from stabdiag.readers.text.lines.line_forms import outline
+from stabdiag.readers.text.lines.line_forms import may_contain, outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record
 from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
 from stabdiag.readers.text.lines.shapes import Cells, KnownShapes, LineValues, by_names
@@ -94,6 +94,33 @@ class Heading(Kind):
             )
         lines = ((at[0], {self.column: data[slice(*at)]}) for at in counts)
         return [replace(part, supplementary=True) for part in make_parts(lines)]
+
+
+# Stage 2 (128x128), === PHASE 3: fine-tuning ===, and [stage 2] on each line of a loss. The loss of
+# a stage is a part of the model: stage 2 loss: 0.31.
+_STAGE: Final = lazy_pattern(
+    rb"(?<![A-Za-z])(?:[Ss]tage|STAGE|[Pp]hase|PHASE)[ #:=]{1,3}(\d{1,2})"
+    rb"(?![\d.]|[ _]{1,2}(?:train |val )?[Ll]oss)"
+)
+_STAGE_WORDS: Final = (b"tage", b"TAGE", b"hase", b"HASE")
+# It is near the start of its line, behind a time or the name of a logger.
+_BEFORE_STAGE: Final = 100
+
+
+@frozen
+class StageHeading(Kind):
+    """Lines that give the lines below them the number of a stage: its data or objective differ."""
+
+    is_record: bool = False
+    holds_below: bool = True
+
+    def find(self, data: bytes) -> list[TextPart]:
+        """Return all lines of this kind."""
+        if not may_contain(data, *_STAGE_WORDS):
+            return []
+        spans = (match.span(1) for match in _STAGE.finditer(data))
+        stages = (at for at in spans if data.rfind(b"\n", 0, at[0]) >= at[0] - _BEFORE_STAGE)
+        return make_parts((at[0], {"stage": data[slice(*at)]}) for at in stages)
 
 
 def _companion_lines(
