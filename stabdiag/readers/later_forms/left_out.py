@@ -58,7 +58,9 @@ _ALIGNED_ROW: Final = lazy_pattern(
 )
 
 # A result below a table, in a cell next to its name: Selected features:	5
-_LABELED_RESULT: Final = lazy_pattern(r"\s{0,8}[A-Za-z][\w ]{2,60}(?::[ ]?\t|[ ]?\t:)\s{0,8}[\d\[(]")
+_LABELED_RESULT: Final = lazy_pattern(
+    r"\s{0,8}[A-Za-z][\w ]{2,60}(?::[ ]?\t|[ ]?\t:)\s{0,8}[\d\[(]"
+)
 
 # The rows below the first one of a table of names and values: | loss | 2.31 |
 _NAMED_ROWS: Final = lazy_pattern(
