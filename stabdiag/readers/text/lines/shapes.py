@@ -30,8 +30,17 @@ _MAX_UNIQUE: Final = 2
 
 _MAX_SHAPE_LINE: Final = 1000
 
-# A number that is not a value, such as a time or a percentage, and the blanks that align values.
-_VARIABLE_PART: Final = lazy_pattern(rb"(\d[\d.,:]*)|( +)")
+# The bars of tqdm and of Keras: 45%|####5     |, 45%|████▌     |, [====>.....]
+_BLOCK_BAR: Final = rb"\|(?:[# ]|#\d|\xe2\x96[\x80-\x9f]){1,400}\|"
+_SQUARE_BAR: Final = rb"\[[=>.]{2,100}\]"
+
+# A number that is not a value, such as a time or a percentage, a bar, and the blanks that align
+# values.
+_VARIABLE_PART: Final = lazy_pattern(
+    rb"(\d[\d.,:]*)|((?<=%%)%b)|(%b)|( +)" % (_BLOCK_BAR, _SQUARE_BAR)
+)
+# The patterns of these parts on any line.
+_ANY_PARTS: Final = (rb"\d[\d.,:]{0,40}", _BLOCK_BAR, _SQUARE_BAR, b" {1,40}")
 
 # Several words after the last value, such as a sample of generated text: they differ from line to
 # line, and none is a value. "2.31 or" is not a value either. What directly follows the value may be
@@ -180,11 +189,11 @@ def line_pattern(
 
 
 def _loose_pattern(between: bytes) -> bytes:
-    """Return a pattern for the text between values, with other numbers and blanks."""
+    """Return a pattern for the text between values, with other numbers, bars and blanks."""
     made = []
     end = 0
     for match in _VARIABLE_PART.finditer(between):
         made.append(re.escape(between[end : match.start()]))
-        made.append(rb"\d[\d.,:]{0,40}" if match[1] else b" {1,40}")
+        made += [part for part, text in zip(_ANY_PARTS, match.groups(), strict=True) if text]
         end = match.end()
     return b"".join([*made, re.escape(between[end:])])
