@@ -22,6 +22,9 @@ _DIGIT_BYTES: Final = b"0123456789"
 # Hashes of adjacent bytes are below this number. They are collected in pieces of this size, which
 # needs little memory.
 _HASHES: Final = 1 << 18
+_MIN_WORD: Final = 3
+# In a longer outline, most texts are ruled out by their hashes.
+_LONG_OUTLINE: Final = 1 << 15
 _PIECE_BYTES: Final = 1 << 14
 
 
@@ -44,6 +47,10 @@ def outline(data: bytes) -> bytes:
 def may_contain(data: bytes, *texts: bytes) -> bool:
     """Return True if a text contains one of others, maybe with other digits; cheap."""
     lines = outline(data)
+    if len(lines) > _LONG_OUTLINE:
+        searchable = tuple(text for text in texts if is_searchable(text))
+        others = [text for text in texts if not is_searchable(text)]
+        texts = (*others, *(searchable[at] for at in _candidates(data, searchable)))
     return any(text.translate(ALL_DIGITS) in lines for text in texts)
 
 
@@ -52,21 +59,31 @@ def contains(data: bytes, text: bytes) -> bool:
     return may_contain(data, text) and text in data
 
 
+def is_searchable(word: bytes) -> bool:
+    """Return True if ``words_in`` can search for a word: it has three bytes without its digits."""
+    return len(word.translate(None, _DIGIT_BYTES)) >= _MIN_WORD
+
+
 def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
     """Return the words that a text contains; fast, as most lack five bytes that follow each other.
 
-    ``words`` have at least three bytes without their digits.
+    ``words`` are on one line each, and ``is_searchable`` is true of each.
     """
+    candidates = _candidates(data, (*words,))
+    if not candidates:
+        return []
+    forms, text = _word_hashes((*words,))[0], _without_digits(data)[0]
+    return [words[at] for at in candidates if forms[at] in text and words[at] in data]
+
+
+def _candidates(data: bytes, words: tuple[bytes, ...]) -> list[int]:
+    """Return the indexes of the words that a text may contain, maybe with other digits."""
     if not words:
         return []
-    forms, hashes, starts = _word_hashes((*words,))
-    text, text_hashes = _without_digits(data)
-    candidates = np.logical_and.reduceat(text_hashes[hashes], starts)
-    return [
-        words[at]
-        for at in np.flatnonzero(candidates).tolist()
-        if forms[at] in text and words[at] in data
-    ]
+    _, hashes, starts = _word_hashes(words)
+    _, mask = _without_digits(data)
+    candidates: list[int] = np.flatnonzero(np.logical_and.reduceat(mask[hashes], starts)).tolist()
+    return candidates
 
 
 @lru_cache(maxsize=2)
@@ -83,7 +100,7 @@ def _without_digits(data: bytes) -> tuple[bytes, Mask]:
     return text, mask
 
 
-@lru_cache(maxsize=1 << 6)
+@lru_cache(maxsize=1 << 8)
 def _word_hashes(words: tuple[bytes, ...]) -> tuple[Sequence[bytes], Ints, Ints]:
     """Return all words without digits, their hashes, and the index of each word's first hash.
 

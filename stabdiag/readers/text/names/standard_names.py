@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import chain
 from typing import Final
 
 from stabdiag.readers.text.lines.grammar import Normalization
+from stabdiag.readers.text.lines.line_forms import is_searchable, words_in
 from stabdiag.readers.text.lines.values import plain_values
 from stabdiag.readers.text.names.boosting import find_boosted
 from stabdiag.readers.text.names.normalization import NORMALIZATIONS
@@ -15,27 +15,25 @@ from stabdiag.readers.text.names.normalization import NORMALIZATIONS
 # Markers are searched for in this many bytes at the head, and at the end of the known data.
 _MARKER_BYTES: Final = 1 << 18
 
-# With this table for ``bytes.translate``, texts that differ only in digits are equal.
-_DIGITS_ALIKE: Final = bytes.maketrans(b"023456789", b"111111111")
+# The longest line of each marker, and those that are long enough for a common search.
+_LINES_OF_MARKERS: Final = {
+    marker: max(marker.split(b"\n"), key=len) for row in NORMALIZATIONS for marker in row.markers
+}
+_SEARCHED_LINES: Final = tuple({line for line in _LINES_OF_MARKERS.values() if is_searchable(line)})
 
 
 def find_normalizations(data: bytes) -> tuple[Normalization, ...]:
     """Return the replacements whose markers are in a log."""
     ends = data[:_MARKER_BYTES] + data[max(len(data) - _MARKER_BYTES, _MARKER_BYTES) :]
-    forms = b"\n".join({*_digits_alike(ends).split(b"\n")})
-    markers = {*chain.from_iterable(row.markers for row in NORMALIZATIONS)}
+    # Most markers are in no text, and all are searched for together.
+    absent = {*_SEARCHED_LINES}.difference(words_in(ends, _SEARCHED_LINES))
     present = {
         marker
-        for marker in markers
-        # Most lines differ only in their digits, and most markers are in none of them.
-        if all(_digits_alike(part) in forms for part in marker.split(b"\n")) and marker in ends
+        for marker, line in _LINES_OF_MARKERS.items()
+        if line not in absent and marker in ends
     }
     rows = tuple(row for row in NORMALIZATIONS if present.issuperset(row.markers))
     return (*rows, *find_boosted(ends))
-
-
-def _digits_alike(text: bytes) -> bytes:
-    return text.translate(_DIGITS_ALIKE)
 
 
 def normalize(data: bytes, normalizations: Sequence[Normalization]) -> bytes:
