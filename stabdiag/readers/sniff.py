@@ -66,9 +66,10 @@ _TEXT_WITHOUT_A_LOSS: Final = f"a text without a training loss; pass the log of 
 _CONTROL: Final = bytes({*range(32), 127} - set(b"\t\n\r\x1b\b\f"))
 _MIN_TEXT: Final = 0.95
 
-# Values are searched for in this many bytes, on lines up to this length. A message names the first
-# few values that recur at least this often.
+# Values are searched for in this many bytes, and those without a loss on this many lines. A message
+# names the first few values that recur at least this often.
 _VALUE_BYTES: Final = 1 << 20
+_VALUE_LINES: Final = 2000
 
 # A longer line is not quoted.
 _MAX_QUOTED: Final = 120
@@ -177,10 +178,14 @@ def _describe_values(data: bytes) -> str:
     from stabdiag.readers.text.evidence.sample import loss_names
     from stabdiag.readers.text.lines.clean import cleaned
     from stabdiag.readers.text.lines.spans import find_spans
+    from stabdiag.readers.text.lines.tokens import has_number
 
     counts: Counter[str] = Counter()
-    for line, count in Counter(cleaned(data)[:_VALUE_BYTES].split(b"\n")).items():
-        if len(line) <= _MAX_SNIFFED_LINE:
+    by_line = Counter(filter(has_number, cleaned(data)[:_VALUE_BYTES].split(b"\n")))
+    for number, (line, count) in enumerate(by_line.items()):
+        # Only the lines of a loss are counted.
+        is_counted = number < _VALUE_LINES or b"oss" in line.lower()
+        if is_counted and len(line) <= _MAX_SNIFFED_LINE:
             counts.update(dict.fromkeys(find_spans(line), count))
     loss = next(iter(loss_names(counts)), None)
     if loss is not None and counts[loss] == 1:
