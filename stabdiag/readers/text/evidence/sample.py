@@ -152,6 +152,8 @@ def take_sample(data: bytes, word: bytes) -> Sample:
 
 def _last_epoch(between: bytes, epoch: int) -> int:
     """Return the last epoch on the lines above a loss, or else the epoch before."""
+    if b"poch" not in between and b"POCH" not in between:
+        return epoch
     for line in reversed(between.split(b"\n")):
         if b"poch" in line or b"POCH" in line:
             epochs = [count for _, name, count in find_headings(line) if name == EPOCH]
