@@ -155,8 +155,10 @@ def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
     """Return True if a row is another header: words, some of the same names, or as many others."""
     shared = len(set(names).intersection(cells))
     if not shared:
-        are_words = all(cell[:1].isalpha() and meaning(cell)[0] == WORD for cell in cells)
-        if len(cells) != len(names) or not are_words:
+        # A loss and a counter are two cells, and pairs such as loss=2.31 are no names.
+        if not 1 < len(cells) == len(names) or all("=" in cell for cell in cells):
+            return False
+        if not all(cell[:1].isalpha() and meaning(cell)[0] == WORD for cell in cells):
             return False
         return {"loss"} < assign(cells).columns.keys() & {"loss", "step", "epoch"}
     if header_names(cells) == names:
