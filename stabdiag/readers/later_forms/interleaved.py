@@ -6,6 +6,7 @@ steps.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -52,7 +53,11 @@ def with_interleaved_forms(columns: Columns, reopened: Callable[[], bytes]) -> C
     if len(data) > _LARGEST_LOG:
         return columns
     for form in forms[:_MAX_INTERLEAVED]:
-        lines = [line for line in data.split(b"\n") if record_form(line) == form]
+        # Most other lines lack the longest word of the form, which is found far faster.
+        word = max(re.findall(rb"[A-Za-z]*", form), key=len).lower()
+        lines = [
+            line for line in data.split(b"\n") if word in line.lower() and record_form(line) == form
+        ]
         later = _read_lines(lines)
         merged = None if later is None else _interleaved(columns, later, form)
         columns = columns if merged is None else merged
