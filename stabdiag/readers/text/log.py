@@ -101,6 +101,7 @@ class TextLog:
             self._line += count_line_ends(block)
             return Text(b"", first_line=self._line), [], []
         text, written = self._clean(block)
+        lost = self._lost
         parts_by_kind = self._grammar.find(text.data)
         self._look_above_records(text.data, parts_by_kind)
         self._count_unknown_values(text.data, parts_by_kind)
@@ -130,20 +131,9 @@ class TextLog:
         boundaries = {begin for begin, _ in spans} | {end for _, end in spans}
         for begin in sorted(_line_begins(text.data, reports) - boundaries):
             self._messages.add_report(text, self._offset, begin)
-        may_count = self._unread.look(
-            text,
-            [part for kind, part in parts_by_kind if kind is not self._failures],
-            self._line,
-            reports=reports,
-        )
-        self._places.look(
-            text.data,
-            written,
-            [part for kind, part in parts_by_kind if kind is not self._failures],
-            reports=reports,
-            first_line=self._line,
-        )
-        is_used = bool(parts_by_kind or reports or spans or may_count)
+        read = [part for kind, part in parts_by_kind if kind is not self._failures]
+        may_count = self._look_for_unread(text, written, read, reports)
+        is_used = bool(parts_by_kind or reports or spans or may_count or self._lost > lost)
         self._idle_forms = frozenset() if is_used else self._with_idle_forms(block)
         self._offset += len(text.data)
         self._line += count_line_ends(block)
@@ -179,6 +169,14 @@ class TextLog:
             starts = (min(part.starts) for kind, part in parts_by_kind if kind.is_record)
             begin = 0 if self._table else min(starts, default=0)
             self._lost += _count_lost_values(data, begin)
+
+    def _look_for_unread(
+        self, text: Text, written: bytes, parts: Sequence[TextPart], reports: Sequence[TextPart]
+    ) -> bool:
+        """Count the lines that may be records and are not read; return False if none may be."""
+        may_count = self._unread.look(text, parts, self._line, reports=reports)
+        self._places.look(text.data, written, parts, reports=reports, first_line=self._line)
+        return may_count
 
     def _with_idle_forms(self, block: bytes) -> frozenset[bytes]:
         """Return the forms of idle lines with the lines of a block; none if they may matter."""
@@ -299,6 +297,12 @@ class InterleavedMessages(TextLog):
         other = super().copy()
         other.positions = [*self.positions]
         return other
+
+    def _look_for_unread(
+        self, text: Text, written: bytes, parts: Sequence[TextPart], reports: Sequence[TextPart]
+    ) -> bool:
+        """Return False: the reader of the other format counts the lines that it does not read."""
+        return False
 
     def look(self, others: Sequence[BadLine], lines: int, records: int) -> set[int]:
         """Add the other lines of a block, and return the numbers of the lines with messages.
