@@ -252,8 +252,9 @@ RECORDED: Final = "recorder/"
 def is_a_loss(name: str) -> bool:
     """Return True if a column looks like a training loss."""
     key = normal(name)
-    other = is_evaluation(name) or _NO_LOSS_NAME.search(key) or _TIMING_NAME.search(key)
-    return "loss" in key and not other and not name.startswith(RECORDED)
+    if "loss" not in key or name.startswith(RECORDED):
+        return False
+    return not (is_evaluation(name) or _NO_LOSS_NAME.search(key) or _TIMING_NAME.search(key))
 
 
 def lost_games(names: Iterable[str]) -> frozenset[str]:
@@ -279,6 +280,7 @@ def is_perplexity(name: str) -> bool:
     return _PERPLEXITY.search(normal(name)) is not None
 
 
+@lru_cache(maxsize=1 << 17)
 def is_an_lr(name: str) -> bool:
     """Return True if a column looks like a learning rate, or like a bound of it."""
     # lr(LinearWarmup), as PaddleClas names its schedule.
