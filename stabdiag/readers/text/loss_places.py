@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from copy import copy
 from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ _PLACE_SAMPLES: Final = 8
 _MIN_PLACE_SAMPLES: Final = 3
 _MAX_BLOCKS_LEARNED: Final = 4
 _MAX_FORMS_EXAMINED: Final = 400
+_MAX_FORMS_KNOWN: Final = 4000
 _MAX_KNOWN_NAMES: Final = 200
 
 # A cell of digits; a number; and what is left of it in a form, but not of 0x7fc0.
@@ -69,6 +71,9 @@ class LossPlaces:
         # All names in the order of their appearance, and how often a line with names was learned.
         self._names: dict[str, None] = {}
         self._learned: Counter[tuple[str, ...]] = Counter()
+        # The last places, and forms of lines that have no text in one of them: a log repeats them.
+        self._places: list[_Place] = []
+        self._without_text: frozenset[bytes] = frozenset()
         self._count = 0
         self._line: int | None = None
         self._text = b""
@@ -112,7 +117,7 @@ class LossPlaces:
                 lines = lines or written.split(b"\n")
                 self._learn(data, lines, part, name)
         places = [place for place, count in self._seen.items() if count >= _MIN_PLACE_SAMPLES]
-        forms = _other_forms(outline(written), places) if places else frozenset()
+        forms = self._other_forms(outline(written), places) if places else frozenset()
         if not forms:
             return
         records = _line_numbers(data, with_loss)
@@ -128,6 +133,22 @@ class LossPlaces:
             number = data.count(b"\n", 0, start + 1)
             if cell is not None and _FINITE_DIGITS.fullmatch(cell) and number < len(lines):
                 self._seen.update(_places(lines[number][:MAX_UNREAD_LINE], cell))
+
+    def _other_forms(self, forms: bytes, places: list[_Place]) -> frozenset[bytes]:
+        """Return the lines of an outline with a text in one of some places."""
+        if places != self._places or len(self._without_text) > _MAX_FORMS_KNOWN:
+            self._places, self._without_text = places, frozenset()
+        heads = tuple({_head(place.before) for place in places})
+        lines = (line for line in forms.split(b"\n") if line.lstrip().startswith(heads))
+        unknown = (line for line in lines if line not in self._without_text)
+        examined = frozenset(islice(unknown, _MAX_FORMS_EXAMINED))
+        others = frozenset(
+            line
+            for line in examined
+            if len(line) <= MAX_UNREAD_LINE and _has_text(_form(line).strip(), places)
+        )
+        self._without_text |= examined - others
+        return others
 
     def _take(
         self, lines: Sequence[bytes], forms: Set[bytes], used: Set[int], begin: int, first_line: int
@@ -182,17 +203,6 @@ def _places(line: bytes, cell: bytes) -> set[_Place]:
 @lru_cache(maxsize=1 << 10)
 def _form(text: bytes) -> bytes:
     return _BLANKS_IN_FORM.sub(b" ", _BAR_PARTS.sub(b"~", _NUMBER_IN_FORM.sub(b"0", text)))
-
-
-def _other_forms(forms: bytes, places: Sequence[_Place]) -> frozenset[bytes]:
-    """Return the lines of an outline with a text in one of some places."""
-    heads = tuple({_head(place.before) for place in places})
-    lines = [line for line in forms.split(b"\n") if line.lstrip().startswith(heads)]
-    return frozenset(
-        line
-        for line in lines[:_MAX_FORMS_EXAMINED]
-        if len(line) <= MAX_UNREAD_LINE and _has_text(_form(line).strip(), places)
-    )
 
 
 def _head(before: bytes) -> bytes:
