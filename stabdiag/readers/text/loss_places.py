@@ -22,6 +22,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_loss, is_evaluation
 from stabdiag.model.text import plural
+from stabdiag.readers.text.lines.clean import find_positions
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
 from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE
@@ -112,7 +113,10 @@ class LossPlaces:
         name = _training_loss((*self._names,))
         with_loss = [part for part in parts if name in part.names]
         for part in with_loss:
-            if self._learned[part.names] < _MAX_BLOCKS_LEARNED:
+            if (
+                self._learned[part.names] < _MAX_BLOCKS_LEARNED
+                and len(self._learned) <= _MAX_KNOWN_NAMES
+            ):
                 self._learned[part.names] += 1
                 lines = lines or written.split(b"\n")
                 self._learn(data, lines, part, name)
@@ -193,9 +197,15 @@ def _line_numbers(data: bytes, parts: Iterable[TextPart]) -> set[int]:
 
 def _places(line: bytes, cell: bytes) -> set[_Place]:
     """Return the place of a value on a line; also up to a second one, such as its mean."""
-    values = [*re.finditer(rb"(?<![\d.])%b(?!\d)" % re.escape(cell), line)]
-    before = _form(line[: values[0].start()]).rstrip() if values else b""
-    after = (_form(line[value.end() :]).strip() for value in (*values[:1], *values[-1:]))
+    values = [
+        (begin, end)
+        for begin in find_positions(line, cell)
+        if not line[begin - 1 : begin].isdigit()
+        and line[begin - 1 : begin] != b"."
+        and not line[(end := begin + len(cell)) : end + 1].isdigit()
+    ]
+    before = _form(line[: values[0][0]]).rstrip() if values else b""
+    after = (_form(line[end:]).strip() for _, end in (*values[:1], *values[-1:]))
     return {_Place(before, text[:_SHOWN_AFTER]) for text in after} if before else set()
 
 
