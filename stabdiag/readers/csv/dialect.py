@@ -199,7 +199,7 @@ def _divided(
             names=names,
             start=offset(head, first + 1),
             lines=first + 1,
-            ends_open=len(header) > 1 and not any(row[-1:] != [""] for row in [header, *rows]),
+            ends_open=_ends_open([header, *rows]),
             has_index=not header[0] and _counts(rows),
         )
     if above and are_records([header], len(above)):
@@ -209,8 +209,14 @@ def _divided(
             names=header_names(above),
             start=offset(head, first),
             lines=first,
+            ends_open=_ends_open([above, header, *rows]),
         )
     return None
+
+
+def _ends_open(rows: Sequence[Sequence[str]]) -> bool:
+    """Return True if a header and all rows below it end with a delimiter."""
+    return len(rows[0]) > 1 and all(row[-1:] == [""] for row in rows)
 
 
 def _has_words(name: str, rows: Sequence[Sequence[str]]) -> bool:
