@@ -31,19 +31,23 @@ from stabdiag.model.roles.choice import (
 from stabdiag.model.roles.fallbacks import (
     evaluation_measure,
     fallback_columns,
+    names_training,
     training_measure,
 )
 from stabdiag.model.roles.names import (
     EPISODES_OR_GAMES,
     is_auxiliary,
+    is_evaluation,
     is_fitness,
     last_word,
     name_words,
     normal,
+    without_evaluation,
 )
 from stabdiag.model.roles.scores import score_columns, score_direction
 from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.unnamed import FEWEST, may_be_evaluated
 
 # Words in the names of measurements of the machine, and of parts of a log.
 _MACHINE_WORDS = frozenset(
@@ -256,12 +260,38 @@ def _with_an_evaluation(named: NamedColumns) -> NamedColumns:
     """Find an evaluation loss that is named after its measure, next to a loss."""
     if "eval_loss" in named.names:
         return named
-    name = evaluation_measure(named.columns.names)
+    name = evaluation_measure(named.columns.names) or _evaluated_loss(named)
     if name is None or name in named.names.values() or named.columns.load(name).is_text:
         return named
     return named.take(
         {**named.names, "eval_loss": name}, f"took {name!r} as the eval_loss, by its name"
     )
+
+
+def _evaluated_loss(named: NamedColumns) -> str | None:
+    """Return a column named only after a split, whose values are at the level of the loss.
+
+    They may be scores if the log also has a column for the training, or if they rise.
+    """
+    columns = named.columns
+    if any(map(names_training, columns.names)):
+        return None
+    loss = columns.load(named.names["loss"])
+    splits = (
+        name for name in columns.names if is_evaluation(name) and not without_evaluation(name)
+    )
+    return next((name for name in splits if _may_evaluate(columns.load(name), loss)), None)
+
+
+def _may_evaluate(column: Column, loss: Column) -> bool:
+    """Return True if a column may have the evaluation losses next to a loss."""
+    if column.is_text or loss.is_text:
+        return False
+    values, losses = (
+        logged[np.isfinite(logged)].tolist() for logged in (column.logged, loss.logged)
+    )
+    enough = min(len(values), len(losses)) >= FEWEST
+    return enough and may_be_evaluated(values, losses)
 
 
 def _is_no_loss(name: str) -> bool:

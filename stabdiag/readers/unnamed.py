@@ -200,9 +200,23 @@ def _rises(numbers: Sequence[float]) -> bool:
 def _turns(numbers: Sequence[float], loss: Sequence[float]) -> bool:
     """Return True for values that begin at the level of a loss, fall, and rise again."""
     first, second, last = _thirds(numbers)
+    return _begins_at_level(numbers, loss) and 0 < _RISE_OF_LOSS * second <= last and second < first
+
+
+def may_be_evaluated(numbers: Sequence[float], loss: Sequence[float]) -> bool:
+    """Return True if numbers may be the evaluations of a loss: they begin near it, and fall.
+
+    They may rise later, as the model overfits. A score rises from the start.
+    """
+    first_third = sorted(numbers[: max(len(numbers) // 3, 1)])
+    falls = first_third[len(first_third) // 2] < _MAX_FALL * numbers[0]
+    return _begins_at_level(numbers, loss) and (falls or not may_be_scores(numbers))
+
+
+def _begins_at_level(numbers: Sequence[float], loss: Sequence[float]) -> bool:
+    """Return True if some numbers begin at about the same value as a loss."""
     begin, loss_begin = numbers[0], loss[0]
-    is_at_level = 0 < begin <= _SAME_LEVEL * loss_begin and loss_begin <= _SAME_LEVEL * begin
-    return is_at_level and 0 < _RISE_OF_LOSS * second <= last and second < first
+    return 0 < begin <= _SAME_LEVEL * loss_begin and loss_begin <= _SAME_LEVEL * begin
 
 
 def _thirds(numbers: Sequence[float]) -> tuple[float, float, float]:

@@ -144,6 +144,30 @@ def test_an_entropy_of_the_evaluation_is_its_loss(build, name, is_loss):
     assert ("eval_loss" in series) == is_loss
 
 
+FALLING = [2.0, 1.5, 1.2, 1.0, 0.9, 0.8, 0.7, 0.6, 0.55]
+
+
+@pytest.mark.parametrize(
+    ("val", "is_loss"),
+    [
+        ([v + 0.1 for v in FALLING], True),
+        # It overfits early.
+        ([2.1, 1.6, 1.4, 1.6, 1.9, 2.3, 2.8, 3.3, 4.0], True),
+        # A score, on another scale or not
+        ([0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.72, 0.74, 0.75], False),
+        ([1.1, 1.2, 1.3, 1.6, 1.7, 1.8, 1.9, 2.0, 2.1], False),
+    ],
+)
+def test_a_column_named_after_a_split_is_a_loss_at_the_level_of_the_loss(build, val, is_loss):
+    records = [
+        {"epoch": n, "loss": loss, "val": other}
+        for n, (loss, other) in enumerate(zip(FALLING, val, strict=True))
+    ]
+    assert ("eval_loss" in build(records).series) == is_loss
+    with_training = [{**record, "train": 0.5 + n / 20} for n, record in enumerate(records)]
+    assert "eval_loss" not in build(with_training).series
+
+
 def test_a_column_of_unknown_meaning_next_to_scores_may_be_the_loss():
     log = {"step": range(60), "accuracy": [0.1 + 0.004 * i for i in range(60)]}
     assert stabdiag.diagnose({**log, "lr": [0.1] * 60}).diagnosis.slug == "insufficient-data"

@@ -11,6 +11,8 @@ from stabdiag.model.roles.foreign_names import translate_names
         ("第 3 轮 训练损失: 2.5", "epoch 3   train loss: 2.5"),
         ("epoch 3\n训练集损失为2.5", "epoch 3\ntrain loss: 2.5"),
         ("에포크 3, 손실: 2.5", "epoch  3,  loss: 2.5"),
+        ("Эпоха 3: ошибка 2.5", "epoch  3: error 2.5"),
+        ("Ошибка: файл 3 не найден", "Ошибка: файл 3 не найден"),
         ("总训练损失 2.5 单精度", "train loss 2.5 单精度"),
         ("クロス 2.5, ロス 2.5", "クロス 2.5,  loss 2.5"),
     ],

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.fallbacks import loss_measure
+from stabdiag.model.roles.fallbacks import loss_measure, names_training
 from stabdiag.model.roles.groups import find_group_role, find_groups
 from stabdiag.model.roles.hints import check_chosen, describe_likely_columns
 from stabdiag.model.roles.loss_kinds import (
@@ -103,6 +103,7 @@ def may_serve(name: str) -> bool:
         or is_a_reward(name, of_episodes=True)
         or is_evaluation(name)
         or loss_measure(name) is not None
+        or names_training(name)
         or is_adversarial_loss(name)
         or names_split(name)
         or names_measurements(name)

@@ -55,6 +55,13 @@ _TRAINING_AFFIX: Final = lazy_pattern(
     r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$"
 )
 
+# Words for a split of the training, and what a pair such as avg_train and avg_val may have besides.
+_TRAINING_WORDS: Final = frozenset({"train", "training", "trn", "tr"})
+_SHORT_EVALUATIONS: Final = frozenset({"te", "va"})
+_UNNAMED_MEASURES: Final[frozenset[str | None]] = frozenset(
+    {"", "avg", "average", "mean", "total", "l", "err"}
+)
+
 
 @frozen(eq=True)
 class FallbackColumn:
@@ -102,21 +109,42 @@ def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[Fallbac
         note = describe_discriminator_choice(discriminator_loss, "loss")
         yield FallbackColumn(loss=discriminator_loss, eval_loss=None, note=note)
     evaluations = {without_evaluation(name): name for name in names if is_evaluation(name)}
-    measures = {loss_measure(name): name for name in reversed(names) if not is_evaluation(name)}
-    for measure in (*_LOSS_MEASURES, *(_AMBIGUOUS_LOSSES if counted else ()), ""):
-        # A column named train is a loss if there is a column named val.
-        if measure in measures and (measure or measure in evaluations):
-            name = measures[measure]
-            note = f"took {name!r} as the loss, by its name"
-            yield FallbackColumn(loss=name, eval_loss=evaluations.get(measure), note=note)
+    trained = [name for name in reversed(names) if not is_evaluation(name)]
+    measures = {loss_measure(name): name for name in trained}
+    for measure in (*_LOSS_MEASURES, *_AMBIGUOUS_LOSSES):
+        is_known = counted or measure in _LOSS_MEASURES
+        if measure in measures and (is_known or measure in evaluations):
+            yield _fallback(measures[measure], evaluations.get(measure))
+    # A column named train is a loss if there is a column named val.
+    short = next((name for name in names if normal(name) in _SHORT_EVALUATIONS), None)
+    evaluations |= {} if short is None else {"": short}
+    for name in trained:
+        bare = _without_training(name)
+        if names_training(name) and bare in evaluations:
+            yield _fallback(name, evaluations[bare])
+
+
+def names_training(name: str) -> bool:
+    """Return True if a name says that a column is of the training, and not what it measures."""
+    return _without_training(name) in _UNNAMED_MEASURES
+
+
+def _fallback(loss: str, eval_loss: str | None) -> FallbackColumn:
+    note = f"took {loss!r} as the loss, by its name"
+    return FallbackColumn(loss=loss, eval_loss=eval_loss, note=note)
+
+
+def _without_training(name: str) -> str | None:
+    """Return a name in normal form without the word for the training, or None if it has none."""
+    words = normal(without_run(name)).split("_")
+    others = [word for word in words if word not in _TRAINING_WORDS]
+    return "_".join(others) if len(others) < len(words) else None
 
 
 def loss_measure(name: str) -> str | None:
-    """Return the measure of a training column; an empty text for just ``train``."""
+    """Return the measure of a training column, or None."""
     # Quantile:alpha=0.9 has a parameter.
     key = normal(without_run(name).partition(":")[0])
-    if key in ("train", "training"):
-        return ""
     of_training_set = _OF_TRAINING_SET.match(name.lower())
     if of_training_set is not None:
         return of_training_set[1]

@@ -198,6 +198,8 @@ _IN_ENGLISH: Final[tuple[_Row, ...]] = (
     (_RUSSIAN_LOSSES, _RUSSIAN, "loss"),
     (("шибка",), f"[Оо]шибка{_AT_TRAINING}", "train error"),
     (("шибка",), f"[Оо]шибка{_AT_EVALUATION}", "val error"),
+    # A message may begin with the same word.
+    (("шибка",), rf"[Оо]шибка(?=\s?[:=]?\s{{1,3}}{_A_VALUE})", "error"),
     (("aybı",), "[Ee]ğitim [Kk]aybı", "train loss"),
     (("aybı",), "[Dd]oğrulama [Kk]aybı", "val loss"),
     (("ayıp", "aybı"), "[Kk](?:ayıp|aybı)", "loss"),
