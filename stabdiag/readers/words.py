@@ -43,6 +43,8 @@ _PRINTED_NUMBER_WRAPPER: Final = (
     r"|\(?([-+]?(?:[\d.]{1,30}(?:e[-+]?\d{1,4})?|nan|inf))[-+](?:[\d.]{1,30}(?:e[-+]?\d{1,4})?|nan|inf)j\)?"
 )
 
+_OTHER_EXPONENT: Final = r"([-+]?[0-9]{1,20}\.[0-9]{0,20})[fd]([-+]?[0-9]{1,3})"
+
 # Bold numbers and marks behind a number in a table, such as the best of a column: **0.91**, 0.91 ✓,
 # 0.91*, 3.2 ↓
 _MARKED_NUMBER: Final = (
@@ -66,6 +68,10 @@ def spelled_number(text: str) -> float | None:
         except ValueError:
             pass
     text = text.lower()
+    # 1.5f-5 in Julia and 1.5D-05 in Fortran
+    other_exponent = re.fullmatch(_OTHER_EXPONENT, text)
+    if other_exponent is not None:
+        return spelled_number("{}e{}".format(*other_exponent.groups()))
     if text.endswith((")", "]", ">", "}", "j")):
         printed = re.fullmatch(_PRINTED_NUMBER_WRAPPER, text)
         if printed is not None:

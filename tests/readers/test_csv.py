@@ -475,6 +475,9 @@ def test_numbers_as_python_prints_them(log):
         '"Array(2.5, dtype=float32)"',
         '"tf.Tensor(2.5, shape=(), dtype=float32)"',
         "tensor([[2.5]])",
+        "2.5f0",
+        "0.25D+01",
+        "Float32(2.5)",
     ]
     loss = log("step,loss\n" + "".join(f"{n},{number}\n" for n, number in enumerate(printed))).load(
         "loss"

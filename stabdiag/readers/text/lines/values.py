@@ -23,10 +23,10 @@ NULL_CELL: Final = b"nAN"
 # ends of their names, which are fast to find, and the whole.
 _WRAPPER_ENDS: Final = (
     *((b"ensor(", lazy_pattern(rb"ensor\(")), (b"rray(", lazy_pattern(rb"rray\("))),
-    (b"float00(", lazy_pattern(rb"float\d\d\(")),
+    (b"loat00(", lazy_pattern(rb"loat\d\d\(")),
 )
 _WRAPPER: Final = lazy_pattern(
-    rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[A-Za-z]{0,10}[Aa]rray|b?float\d\d)\(\Z"
+    rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[A-Za-z]{0,10}[Aa]rray|[bB]?[fF]loat\d\d)\(\Z"
 )
 _LONGEST_WRAPPER: Final = 32
 _WRAPPED: Final = lazy_pattern(
@@ -65,6 +65,12 @@ _YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
 
 # 1.#QNAN, -1.#IND00, 1.#INF, and 1.#J or 1.$ in a short format: Microsoft's C runtime prints them.
 _MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<![\d.])1\.(?:#[A-Z]{1,8}\d{0,12}|\$)(?![\w$])")
+
+# 1.5f-5 in Julia and 1.5D-05 in Fortran. A decimal point tells them from hexadecimal digits.
+_OTHER_EXPONENT: Final = lazy_pattern(
+    rb"(?<![\w.])([-+]?\d{1,20}\.\d{0,20})[fdD]([-+]?\d{1,3})(?![\w.])"
+)
+_EXPONENT_STARTS: Final = (b"0f0", b"0f-0", b"0D-0", b"0D+0", b"0d-0", b"0d+0")
 
 # Julia's NaN of 16 and 32 bits, and what AIX and C add to it.
 _NAN32: Final = lazy_pattern(rb"(NaN|Inf|nan|NAN)(?<![\w.]...)(?:16|32|Q|q|f)(?!\w)")
@@ -143,6 +149,8 @@ def plain_values(data: bytes) -> bytes:
         data = _unwrap_values(data)
     if may_contain(data, b", numpy="):
         data = _EAGER_TENSOR.sub(rb"\1", data)
+    if may_contain(data, *_EXPONENT_STARTS):
+        data = _OTHER_EXPONENT.sub(rb"\1e\2", data)
     if may_contain(data, b"1.#", b"1.$"):
         data = _MICROSOFT.sub(_spelled, data)
     if may_contain(data, b" <"):
