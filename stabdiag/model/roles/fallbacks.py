@@ -55,8 +55,8 @@ _TRAINING_AFFIX: Final = lazy_pattern(
     r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$"
 )
 
-# Words for a split of the training, and what a pair such as avg_train and avg_val may have besides.
-_TRAINING_WORDS: Final = frozenset({"train", "training", "trn", "tr"})
+# Words for the training split, and the other words of a pair such as avg_train and avg_val.
+_NAMES_OF_TRAINING: Final = frozenset({"train", "training", "trn", "tr"})
 _SHORT_EVALUATIONS: Final = frozenset({"te", "va"})
 _UNNAMED_MEASURES: Final[frozenset[str | None]] = frozenset(
     {"", "avg", "average", "mean", "total", "l", "err"}
@@ -137,7 +137,7 @@ def _fallback(loss: str, eval_loss: str | None) -> FallbackColumn:
 def _without_training(name: str) -> str | None:
     """Return a name in normal form without the word for the training, or None if it has none."""
     words = normal(without_run(name)).split("_")
-    others = [word for word in words if word not in _TRAINING_WORDS]
+    others = [word for word in words if word not in _NAMES_OF_TRAINING]
     return "_".join(others) if len(others) < len(words) else None
 
 

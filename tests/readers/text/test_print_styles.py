@@ -67,6 +67,7 @@ def lines(form, values=LOSSES):
         "{n:03d}/012 | tr: {v} | te: {w}",
         "epoch {n}: <tf.Tensor: shape=(), dtype=float32, numpy={v}> loss",
         "Epoch {n} train_loss: <tf.Tensor: shape=(), dtype=float32, numpy={v}>",
+        "epoch {n}: loss = Float32({v})",
         "Epoch {n} Train: {{'loss': {v}, 'acc': 0.5}} Val: {{'loss': {w}, 'acc': 0.5}}",
         # Counts between the name and the value.
         "loss [3, {n}](epoch, minibatch): {v}",
@@ -76,6 +77,12 @@ def lines(form, values=LOSSES):
         "Loss: [3, {n}] {v}",
         "Training loss [{n}/12]: {v}",
         "Epoch {n}\nLoss RPN classifier: {v}",
+        "Loss after {n} examples: {v}",
+        "log-likelihood after {n} iterations: -{v}",
+        "perplexity after {n} batches: {v}",
+        "Average loss after {n} samples {v}",
+        "cost after {n} updates is {v}",
+        "rmse = {v} (train), {w} (test) @ iter {n}",
         # What the loss is of, and when it was measured.
         "step {n}: loss after forward pass = {v}",
         "step {n} loss over the last 10 batches: {v}",
@@ -105,6 +112,27 @@ def test_a_bound_that_rises_is_negated(diagnosed):
     # Numbers below zero without a name may be anything.
     text = "".join(f"{n}: {-value}\n" for n, value in enumerate(LOSSES, 1))
     assert "loss" not in diagnosed(text, "train.log").history.series
+
+
+@pytest.mark.parametrize(("exponent", "power"), [("f-5", -5), ("f1", 1), ("D-05", -5), ("d+02", 2)])
+def test_exponents_with_other_letters(diagnosed, exponent, power):
+    text = "".join(f"epoch {n} loss {v:.4f}{exponent}\n" for n, v in enumerate(LOSSES, 1))
+    losses = diagnosed(text).history.series["loss"].values
+    np.testing.assert_allclose(losses, np.array(LOSSES) * 10.0**power, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Episode {n} average reward over last 100 episodes: {v}",
+        "Episode {n}, moving average reward of the past 50 episodes is {v}",
+        "episode {n} mean return for the last 10 games = {v} eps 0.5",
+    ],
+)
+def test_the_mean_of_the_last_episodes_is_a_reward(diagnosed, form):
+    series = diagnosed(lines(form)).history.series
+    np.testing.assert_allclose(series["reward"].values, LOSSES, atol=1e-4)
+    assert series["reward"].steps.tolist() == list(range(1, 13))
 
 
 def test_the_loss_of_a_value_is_not_that_of_a_validation(diagnosed):

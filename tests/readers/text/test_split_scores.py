@@ -33,6 +33,8 @@ def log(form, values):
         ("Epoch {epoch} | Train {train:.4f} | Valid {val:.4f} | Test {val:.4f}\n", "Valid_score"),
         ("Epoch: {epoch}, val: {val:.4f}, test: {val:.4f}\n", "val_score"),
         ("Epoch: {epoch}, train: {train:.4f}, dev: {val:.4f}\n", "dev_score"),
+        ("[{epoch:02d}] tr {train:.2%} te {val:.2%}\n", "test_score"),
+        ("{epoch}: train={train:.4f} dev={val:.4f}\n", "dev_score"),
         ("Run: 00, Epoch: {epoch}, Train: {train:.4f}, Test: {val:.4f}\n", "Test_score"),
         (
             "Epoch: {epoch}, Train: {train:.4f}, Val: {val:.4f}, Best Val: {val:.4f}\n",

@@ -81,6 +81,7 @@ def evidence(data: bytes) -> TextEvidence | None:
     """
     commas = find_decimal_commas(data)
     data = normalize(data, commas)
+    scores = (*find_split_scores(data),)
     normalizations = (
         *commas,
         *find_normalizations(data),
@@ -89,7 +90,7 @@ def evidence(data: bytes) -> TextEvidence | None:
         *find_notations(data),
         *find_test_bars(data),
         *filter(None, (find_evaluation_positions(data),)),
-        *find_split_scores(data),
+        *scores,
         *find_doubled_lines(data),
     )
     data = normalize(data, normalizations)
@@ -101,12 +102,15 @@ def evidence(data: bytes) -> TextEvidence | None:
         if bar is not None:
             normalizations = (*normalizations, bar)
             result = _find_evidence(normalize(data, (bar,)))
+    if result is None and not scores:
+        return None
+    if (result is None or result.counter is None) and (row := find_counter(data)) is not None:
+        counted = _find_evidence(normalize(data, (row,)))
+        fewest = 0 if result is None else result.lines
+        if counted is not None and counted.counter and counted.lines >= fewest:
+            result, normalizations = counted, (*normalizations, row)
     if result is None:
         return None
-    if result.counter is None and (row := find_counter(data)) is not None:
-        counted = _find_evidence(normalize(data, (row,)))
-        if counted is not None and counted.counter and counted.lines >= result.lines:
-            result, normalizations = counted, (*normalizations, row)
     return replace(
         result,
         normalizations=normalizations,

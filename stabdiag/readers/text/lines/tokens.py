@@ -142,7 +142,8 @@ _STEP_COUNT: Final = (
 REPORTED_AT_STEP: Final = lazy_pattern(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
     rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|[Ee]rror|ELBO|elbo|MSE|mse|NLL|nll|[Aa]ccuracy"
-    rb"|Score(?= at)|[Rr]ewards?|[Rr]eturns?|[Ll]ikelihood|MRR|(?:HITS|[Hh]its)@\d{1,4}))"
+    rb"|Score(?= at)|[Rr]ewards?|[Rr]eturns?|[Ll]ikelihood|[Pp]erplexity|MRR"
+    rb"|(?:HITS|[Hh]its)@\d{1,4}))"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"%b(?:(?:,? and|,|,? of|,? in)? %b)?[)\]]?(?: is | was | - | {0,3}[:=] {0,4})%b(%b)%b"
     % (_STEP_COUNT, _STEP_COUNT, _AROUND, _GROUPED_NUMBER, _VALUE_END),

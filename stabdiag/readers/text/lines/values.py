@@ -67,7 +67,7 @@ _YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
 _MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<![\d.])1\.(?:#[A-Z]{1,8}\d{0,12}|\$)(?![\w$])")
 
 # 1.5f-5 in Julia and 1.5D-05 in Fortran. A decimal point tells them from hexadecimal digits.
-_OTHER_EXPONENT: Final = lazy_pattern(
+_WRITTEN_EXPONENT: Final = lazy_pattern(
     rb"(?<![\w.])([-+]?\d{1,20}\.\d{0,20})[fdD]([-+]?\d{1,3})(?![\w.])"
 )
 _EXPONENT_STARTS: Final = (b"0f0", b"0f-0", b"0D-0", b"0D+0", b"0d-0", b"0d+0")
@@ -150,7 +150,7 @@ def plain_values(data: bytes) -> bytes:
     if may_contain(data, b", numpy="):
         data = _EAGER_TENSOR.sub(rb"\1", data)
     if may_contain(data, *_EXPONENT_STARTS):
-        data = _OTHER_EXPONENT.sub(rb"\1e\2", data)
+        data = _WRITTEN_EXPONENT.sub(rb"\1e\2", data)
     if may_contain(data, b"1.#", b"1.$"):
         data = _MICROSOFT.sub(_spelled, data)
     if may_contain(data, b" <"):

@@ -95,6 +95,34 @@ SPLITS_OF_MEASURES: Final = tuple(
 )
 
 
+# A measure, and the name of the split behind each value: rmse = 2.31 (train), 2.40 (test)
+VALUES_OF_SPLITS: Final = tuple(
+    Normalization(
+        (b"(%b)" % train, b"(%b)" % evaluated),
+        rb"(?<![\w.])([A-Za-z]\w{0,20}) ?[:= ] ?(%b) \((%b)\)[,;/|]? {1,3}(%b) \((%b)\)"
+        % (NUMBER_PATTERN, train, NUMBER_PATTERN, evaluated),
+        rb"\3_\1: \2, \5_\1: \4",
+    )
+    for train in (b"train", b"training", b"tr")
+    for evaluated in (b"val", b"valid", b"validation", b"test", b"dev", b"eval")
+)
+
+
+# The count of a value is in front of its unit: log-likelihood after 30 iterations: -231.5
+COUNTS_BEFORE_UNITS: Final = tuple(
+    Normalization(
+        (b" after ", b" %bs" % unit),
+        rb" after (\d{1,12}) %bs(?: ?[:=]| is| was)? {0,4}(?<=[:= ])(?=%b(?:[\s,;|]|$))"
+        % (unit, NUMBER_PATTERN),
+        b" after %b \\1: " % counter,
+    )
+    for unit, counter in (
+        *((unit, unit) for unit in (b"epoch", b"episode", b"step", b"iteration", b"update")),
+        *((unit, b"step") for unit in (b"example", b"sample", b"batche", b"sentence", b"game")),
+    )
+)
+
+
 # Mean test loss of 8 batches: 0.326
 COUNTED_BATCHES: Final = (
     Normalization(
@@ -145,6 +173,17 @@ OTHER_PAIRS: Final = (
         (b"eward (",),
         rb"(?m)\b([Rr]ewards?|[Rr]eturns?) \([\w -]{1,24}\) (?=%b[ \t]{0,4}$)" % NUMBER_PATTERN,
         rb"\1: ",
+    ),
+    # average return over the last 100 episodes: 7.43, mean score for last 100 = 7.43
+    *(
+        Normalization(
+            (b" %b %b " % (of, last),),
+            rb" %b %b \d{1,6}(?: [a-z]{3,12})?(?<=[a-z\d])(?=(?: ?[:=]| is)? ?%b(?:[\s,;|)]|$))"
+            % (of, last, NUMBER_PATTERN),
+            b"",
+        )
+        for of in (b"over", b"for", b"of", b"in")
+        for last in (b"last", b"the last", b"past", b"the past", b"previous", b"the previous")
     ),
     # Episode 3 finished after 12 timesteps and got 1.5 reward
     Normalization(

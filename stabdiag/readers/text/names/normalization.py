@@ -14,12 +14,14 @@ from stabdiag.readers.text.names.boosting import BOOSTING, RECOMMENDERS
 from stabdiag.readers.text.names.loss_names import (
     COUNTED_BATCHES,
     COUNTED_NAMES,
+    COUNTS_BEFORE_UNITS,
     GENERATIONS,
     OTHER_PAIRS,
     PAIRED_NAMES,
     QUALIFIED_NAMES,
     SPLITS_OF_MEASURES,
     UNSPACED_PAIRS,
+    VALUES_OF_SPLITS,
 )
 from stabdiag.readers.text.names.optimizers import OPTIMIZERS, SEARCHES
 from stabdiag.readers.text.names.speech import SPEECH
@@ -100,6 +102,8 @@ NORMALIZATIONS: Final = (
     ),
     *COUNTED_NAMES,
     *COUNTED_BATCHES,
+    *COUNTS_BEFORE_UNITS,
+    *VALUES_OF_SPLITS,
     *QUALIFIED_NAMES,
     *SPLITS_OF_MEASURES,
     *PAIRED_NAMES,

@@ -114,7 +114,7 @@ def find_positions(head: bytes, source: str) -> Positions | None:
     A value that falls as a loss does is one if the name of the file does not contradict, if its
     records count epochs or steps, or if a loss is named above it.
     """
-    records = _find_records(head)
+    records = _find_records(head, with_loss=True)
     if records is None:
         return None
     above = head[: head.find(records.first)][-_BYTES_ABOVE:].lower()
@@ -138,14 +138,17 @@ def find_counter(head: bytes) -> Normalization | None:
     return None if records is None else records.counted()
 
 
-def _find_records(head: bytes, max_lines: int = _MOST_LINES) -> _RecurringRecords | None:
+def _find_records(
+    head: bytes, max_lines: int = _MOST_LINES, *, with_loss: bool = False
+) -> _RecurringRecords | None:
     """Return the records with the most lines, of at most this many lines each."""
     lines = mask_lines(head)
     epochs = _count_epochs(head)
     candidates = (
         records
         for groups in find_groups(lines, max_lines)
-        if (records := _RecurringRecords(groups, epochs)).is_course
+        if (records := _RecurringRecords(groups, epochs)).is_counted
+        and (records.may_have_loss or not with_loss)
         and not any(_OPERATOR.search(line.text) for line in groups[0])
         and not _has_rows(groups[0])
         and _LINES_PER_RECORD * records.lines >= len(lines)
@@ -188,11 +191,14 @@ class _RecurringRecords:
         self._values = [[*map(as_float, column)] for column in self._columns]
 
     @property
-    def is_course(self) -> bool:
-        """Whether the records have a counter, and another number that is not whole."""
-        if not 1 < len(self._columns) <= _MOST_NUMBERS:
-            return False
-        return bool(self._counters) and any(map(self._may_be_loss, range(len(self._columns))))
+    def is_counted(self) -> bool:
+        """Whether the records have a counter, and other numbers."""
+        return 1 < len(self._columns) <= _MOST_NUMBERS and bool(self._counters)
+
+    @property
+    def may_have_loss(self) -> bool:
+        """Whether one of the numbers may be a loss."""
+        return any(map(self._may_be_loss, range(len(self._columns))))
 
     @cached_property
     def _counters(self) -> dict[int, bytes]:

@@ -22,20 +22,21 @@ _MAX_SPLIT_LINES: Final = 500
 # At least two splits share each of two lines.
 _MIN_SPLITS: Final = 2
 
-_LINE: Final = lazy_pattern(rb"(?mi)^[^\n]{0,60}\bepochs?\b[^\n]{0,300}$")
+_LINE: Final = lazy_pattern(rb"(?m)^[^\n]{0,60}\d[^\n]{0,300}$")
 
 # A score is a fraction, unlike the size of a split, and has no unit of time.
 _SPLIT_SCORE: Final = (
-    rb"(?<![\w./-])(Train|TRAIN|train|Val|VAL|val|Valid|VALID|valid|Dev|dev|Test|TEST|test)"
+    rb"(?<![\w./-])(Train|TRAIN|train|Val|VAL|val|Valid|VALID|valid|Dev|dev|Test|TEST|test|tr|te)"
     rb"(?=[ :=]{1,3}(\d{0,3}\.\d{1,12}|[nN]a[nN])(?P<percent>%?)(?![\w%:/]| ?(?:s|sec|ms|min|h)\b))"
 )
+_FULL_WORDS: Final = {b"tr": b"train", b"te": b"test"}
 _LOSS_ON_LINE: Final = lazy_pattern(rb"[lL](?:oss|OSS)[ :=]{1,3}%b" % NUMBER_PATTERN)
 
 
 def find_split_scores(data: bytes) -> Iterator[Normalization]:
     """Yield the replacement that calls these values scores."""
     head = data[:_SPLIT_BYTES]
-    if not any(word in head for word in (b"rain", b"al", b"ev", b"est")):
+    if not any(word in head for word in (b"rain", b"al", b"ev", b"est", b"tr")):
         return
     lines = (match[0] for match in islice(_LINE.finditer(head), _MAX_SPLIT_LINES))
     matches = ((line, [*re.finditer(_SPLIT_SCORE, line)]) for line in lines)
@@ -52,7 +53,11 @@ def find_split_scores(data: bytes) -> Iterator[Normalization]:
     else:
         is_known = b"oss" not in head and (in_percent or may_be_scores(numbers))
     if is_known:
-        yield Normalization((), _SPLIT_SCORE, rb"\1_score")
+        yield Normalization((), _SPLIT_SCORE, _as_score)
+
+
+def _as_score(split: re.Match[bytes]) -> bytes:
+    return _FULL_WORDS.get(split[1], split[1]) + b"_score"
 
 
 def are_scores(values: Sequence[bytes]) -> bool:
