@@ -253,6 +253,8 @@ def test_the_role_of_a_spelling(expected, name):
     ("names", "columns"),
     [
         ("val_acc Accuracy/test", {"eval_accuracy": "val_acc"}),
+        ("tr_loss tr_acc va_acc", {"accuracy": "tr_acc", "eval_accuracy": "va_acc"}),
+        ("te_acc", {"eval_accuracy": "te_acc"}),
         ("Accuracy/test Accuracy/val", {"eval_accuracy": "Accuracy/val"}),
         ("train_acc_epoch train_acc_step", {"accuracy": "train_acc_step"}),
         (

@@ -65,7 +65,8 @@ _LOWER_IF_EVALUATED: Final = lazy_pattern(r"per|ter|mer|der|eer|ece|kid|err(or)?
 # Words that describe where a score was measured, or how it was averaged.
 _QUALIFIERS: Final = frozenset(
     word_list(
-        "train training eval evaluation val valid validation validate vali test testing dev "
+        "train training trn tr eval evaluation val valid validation validate vali va test testing "
+        "te dev "
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
         "step all overall total at clean other unnormalized batch raw ortho normalized ctc "
         "binary multiclass multilabel coco lvis voc pascal global foreground pseudo ema set "
@@ -121,7 +122,7 @@ _ACCURACY_NAME: Final = lazy_pattern(
 _ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
     word_list("epochs steps iter iters iteration iterations vs versus performance running global")
 ) - {"macro", "weighted", "all", "normalized", "unnormalized"}
-_TRAINING_WORDS: Final = frozenset({"train", "training", "trn"})
+_TRAINING_WORDS: Final = frozenset({"train", "training", "trn", "tr"})
 
 # Win rate (agent1), of one of several players.
 _PLAYER: Final = lazy_pattern(r"(?i)((?:win|success)[ _-]?rate) ?\([\w -]{1,24}\)$")
