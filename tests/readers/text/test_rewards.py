@@ -54,6 +54,12 @@ def test_rewards_in_other_languages(series, line):
         "Episode {n} reward {r} mean reward 7.5 epsilon 0.5",
         "episode is: {n}, total reward is: {r}, epsilon is: 0.5",
         "the episode is {n}, the reward is {r}",
+        # The counter has no blank either.
+        "episode{n}, reward: {r}",
+        "Episode_{n}: total reward {r}, epsilon 0.5",
+        "game{n} | score: {r}",
+        "generation{n}, best fitness: {r}",
+        "Gen{n}: fitness = {r}, size = 12",
     ],
 )
 def test_rewards_without_a_sign_or_with_a_verb(series, line):

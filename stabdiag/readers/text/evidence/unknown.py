@@ -25,7 +25,7 @@ from stabdiag.readers.text.lines.measure_words import SPLIT
 from stabdiag.readers.text.lines.spans import find_spans
 from stabdiag.readers.text.lines.tokens import LONGEST, has_number
 from stabdiag.readers.text.names.counted_names import numbers_parts
-from stabdiag.readers.text.names.notations import find_decimal_commas
+from stabdiag.readers.text.names.notations import find_decimal_commas, find_notations
 from stabdiag.readers.text.names.positions import MEASURE, Positions, find_positions
 from stabdiag.readers.text.names.split_scores import are_scores
 from stabdiag.readers.text.names.standard_names import find_normalizations, normalize
@@ -186,7 +186,7 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
     # The number of a part is not a step.
     if numbers_parts(head.split(b"\n", _LINES_OF_PARTS)[:_LINES_OF_PARTS]):
         return None
-    standard = (*find_decimal_commas(head), *find_normalizations(head))
+    standard = (*find_decimal_commas(head), *find_notations(head), *find_normalizations(head))
     head = normalize(head, standard)
     fitness = tuple(_fitness_of_generations(head))
     standard, head = (*standard, *fitness), normalize(head, fitness)

@@ -118,17 +118,24 @@ _PART_BYTES: Final = 1 << 12
 _GLUED_PARTS: Final = 16
 
 # Counters without a blank after their word: epoch1 loss=2.31, E001 loss 2.31, ep1_loss: 2.31. The
-# words of each counter are at the start of a line that names a loss.
+# words of each counter are at the start of a line that names a loss or a reward.
 _GLUED_WORDS: Final = (
     (rb"epoch|ep|e", rb"\1epoch \2 "),
     (rb"step|iter(?:ation)?|it|batch|round", rb"\1step \2 "),
+    (rb"generation|gen", rb"\1generation \2 "),
+    (rb"episode|game", rb"\1episode \2 "),
 )
-_AT_START: Final = rb"(?mi)^([ \t\[(]{0,4})(?:%b)_?(\d{1,9})(?=[ \t_:,;\])|-][^\n]{0,200}oss)"
+_AT_START: Final = (
+    rb"(?mi)^([ \t\[(]{0,4})(?:%b)_?(\d{1,9})"
+    rb"(?=[ \t_:,;\])|-][^\n]{0,200}(?:oss|eward|itness|core\b))"
+)
+# A line names one of these next to a counter without a blank.
+_GLUED_MEASURES: Final = (b"oss", b"eward", b"itness", b"core")
 
 
 def _glued_counters(data: bytes, head: bytes) -> Iterator[Normalization]:
     """Yield the replacements that separate a rising counter from its word."""
-    if b"oss" not in head:
+    if not any(measure in head for measure in _GLUED_MEASURES):
         return
     for words, replacement in _GLUED_WORDS:
         pattern = _AT_START % words
