@@ -382,6 +382,8 @@ LOSSES = ("loss", "loss_2", "loss_3")
         ("train_error.txt", "2.5 0.5 7.5\n2.25 0.25 7\n2.0 0.125 6.5\n", LOSSES),
         ("mean_scores.tsv", "0.25\t-0.1\n0.5\t0.7\n0.75\t1.9\n", ("reward", "reward_2")),
         ("acc.csv", "1,0.5,0.45\n2,0.7,0.6\n3,0.75,0.7\n", ("step", "acc", "acc_2")),
+        # The best and the mean fitness, as neat-python writes them.
+        ("fitness.csv", "56.0 21.5\n61.0 30.25\n61.0 37.5\n68.0 41.5\n", ("column_1", "fitness")),
     ],
 )
 def test_the_last_column_of_a_file_named_after_a_measure(log, file, text, names):

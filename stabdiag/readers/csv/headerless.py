@@ -108,7 +108,7 @@ class TableShape:
         """The names of all columns but the last if these count, else empty.
 
         Next to a column that rises, or in front of a step that begins again, others may be epochs.
-        A single one may be, too.
+        A single one may be, too, unless it has other strides, as the best score so far.
         """
         count = len(self.columns[0])
         columns = [[n for state, n in column if state == NUMBER] for column in self.columns[:-1]]
@@ -121,7 +121,7 @@ class TableShape:
         if not all(map(may_be_epochs, others)) or (len(columns) > 1 and not any(rising)):
             return ()
         if not any(rising):
-            return ("epoch",)
+            return ("epoch",) if len(_strides(columns[0])) == 1 else ()
         step = rising.index(True)
         names = (f"column_{n}" if is_step else "epoch" for n, is_step in enumerate(rising, start=1))
         return tuple("step" if n == step else name for n, name in enumerate(names))
@@ -211,8 +211,13 @@ class TableShape:
 
 
 @lru_cache(maxsize=1)
-def find_table(head: bytes) -> TableShape | None:
-    """Return the table at the head of a CSV file without a header. Cached."""
+def find_table(head: bytes, source: str = "") -> TableShape | None:
+    """Return the table at the head of a CSV file without a header. Cached.
+
+    Args:
+        head: the bytes at the head of the file.
+        source: the name of the file if this selects the format.
+    """
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     places = content_lines(lines, LINES)
     if places and _NUMBERED_HEADER.fullmatch(lines[places[0]]):
@@ -239,7 +244,10 @@ def find_table(head: bytes) -> TableShape | None:
     table = table_of_cells(content, BLANKS, above=places[0])
     if len(set(map(len, table.rows))) != 1:
         return None
-    return table if table.series or len(table.counted) == 1 or table.names_of_losses else None
+    is_series = bool(table.series or len(table.counted) == 1 or table.names_of_losses)
+    # Whole numbers next to scores, if the name of the file says so.
+    is_series |= is_named_score(source) and bool(table.names_after_score("score"))
+    return table if is_series else None
 
 
 def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> bool:
@@ -373,8 +381,12 @@ def _are_distances(columns: Sequence[Sequence[float]]) -> bool:
 
 def _counts_evenly(numbers: Sequence[float]) -> bool:
     """Return True if numbers may be steps that rise by the same count each."""
-    strides = {after - before for before, after in pairwise(numbers) if after > before}
-    return may_be_steps(numbers) and len(strides) == 1
+    return may_be_steps(numbers) and len(_strides(numbers)) == 1
+
+
+def _strides(numbers: Sequence[float]) -> set[float]:
+    """Return how far numbers rise from one to the next."""
+    return {after - before for before, after in pairwise(numbers) if after > before}
 
 
 def _alternates(numbers: Sequence[float]) -> bool:

@@ -178,7 +178,7 @@ def _dialect(stream: Stream) -> Dialect:
     dialect = detect_dialect(head, is_complete=is_complete)
     if dialect is not None:
         return with_meaning(dialect, head, stream.name)
-    table = find_table(head)
+    table = find_table(head, stream.name)
     if table is not None:
         dialect = assumed(table, head, stream.name)
         if dialect is not None:
