@@ -72,29 +72,50 @@ _MEASURE: Final = (
     r"|ppl|perplexit(?:y|ies)|lrs?|learning_rates?|grads?|gradients?|norms?|weights?|times?|fid"
     r"|entropy|precision|recall)(?:_|$)"
 )
+# The beginning of the name of a file that TensorBoard exports.
+_RUN_OF_TAG: Final = r"^.{0,80}[-_]tag[-_](?=.)"
 # Names of files with losses only.
 _FILE_OF_LOSSES: Final = frozenset(
     word_list("cost costs error errors err nll mse rmse mae objective")
 )
-_FILE_OF_REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
+_FILE_OF_REWARDS: Final = frozenset({"reward", "rewards", "return", "returns", "rew", "rews"})
+# Words of other measures of a policy, which fall and rise.
+_WORDS_OF_POLICIES: Final = frozenset(
+    word_list("len length lengths fps kl eps epsilon epsilons variance fraction steps q value")
+)
 
 
 def name_of_values(source: str) -> str:
     """Return a name for the numbers of a file, from the file name if it is meaningful."""
     if source == STANDARD_INPUT:
         return "loss"
-    stem = _without_compression(source).stem
-    if assign([stem]).columns:
+    stem = _stem(source)
+    return _measure(stem) or ("loss" if re.search(_LOSS_FILE_WORDS, normal(stem)) else stem)
+
+
+def measure_of_file(source: str) -> str:
+    """Return the measure after which a file is named: that of its tag in TensorBoard, or ""."""
+    stem = _stem(source)
+    return _measure(stem) or (stem if stem != _without_compression(source).stem else "")
+
+
+def _measure(stem: str) -> str:
+    """Return the name of the measure that a file is named after, or ""."""
+    if assign([stem]).columns or is_fitness(stem):
         return stem
     # dqn_rewards.txt, returns_seed1.txt, mean_scores.txt
-    are_rewards = not _FILE_OF_REWARDS.isdisjoint(name_words(stem))
-    if score_direction(stem) is None and (are_rewards or is_a_reward(stem, of_episodes=True)):
+    words = {*name_words(stem)}
+    are_rewards = words & _FILE_OF_REWARDS or is_a_reward(stem, of_episodes=True)
+    if score_direction(stem) is None and are_rewards:
         return "reward"
-    if re.search(_MEASURE, normal(stem)):
+    if re.search(_MEASURE, normal(stem)) or ("loss" not in words and words & _WORDS_OF_POLICIES):
         return stem
-    if is_evaluation(stem):
-        return f"{stem}_loss"
-    return "loss" if re.search(_LOSS_FILE_WORDS, normal(stem)) else stem
+    return f"{stem}_loss" if is_evaluation(stem) else ""
+
+
+def _stem(source: str) -> str:
+    """Return the name of a file without its suffix and without the run: run-a-tag-val_loss.csv."""
+    return re.sub(_RUN_OF_TAG, "", _without_compression(source).stem)
 
 
 def name_of_course(source: str, numbers: Sequence[float]) -> str:

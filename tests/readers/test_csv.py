@@ -220,6 +220,28 @@ def test_lines_without_names_may_begin_with_the_seconds_since_1970(log, unit, de
     assert columns.load("eval_loss").values[0] == 2.5
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("val_acc.csv", "val_acc"),
+        ("run-.-tag-Accuracy_train.csv", "Accuracy_train"),
+        ("run-dqn_1-tag-returns_of_agents.csv", "reward"),
+        ("oak_tag_val_loss.csv", "val_loss"),
+        ("run-oak-tag-alpha.csv", "alpha"),
+        ("rollout_ep_len_mean.csv", "rollout_ep_len_mean"),
+        ("fitness_history.csv", "fitness_history"),
+        # Nothing says what these values are.
+        ("oak_1.csv", "Value"),
+        ("train.csv", "Value"),
+    ],
+)
+def test_a_tag_that_tensorboard_exports_is_named_after_its_file(log, file, name):
+    rows = [f"{1767225600.5 + 60 * n},{50 * n},{2.5 - n / 9}\n" for n in range(9)]
+    columns = log(f"Wall time,Step,Value\n{''.join(rows)}", file)
+    assert columns.names == ("Wall time", "Step", name)
+    assert columns.load(name).values[0] == 2.5
+
+
 HEADINGS = [
     ("# epoch, loss, acc", " "),
     ("# epoch; loss; acc", ","),

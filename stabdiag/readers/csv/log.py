@@ -13,6 +13,7 @@ import numpy as np
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.frozen import mutable
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns, every_column
@@ -30,7 +31,7 @@ from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.text.lines.line_forms import outline
-from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES
+from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES, measure_of_file
 
 # Up to this size the tolerant reader (20 MB/s) finishes before Arrow is imported (40 ms).
 MAX_TOLERANT_CSV: Final = 1 << 19
@@ -111,7 +112,7 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) ->
         )
     stream.notes += _header_notes(dialect.above, repeated, renamed)
     columns = builder.columns(stream.name, "csv", stream.notes)
-    names = _monitor_names(dialect.shown(columns.names))
+    names = _measure_names(_monitor_names(dialect.shown(columns.names)), stream.name)
     load = columns.load
     if fast and stream.path is not None:
         load = _with_unwanted(columns, stream.path, stream.is_required)
@@ -136,6 +137,19 @@ def _monitor_names(names: dict[str, str]) -> dict[str, str]:
     if not _MONITOR.keys() <= names.keys():
         return names
     return {_MONITOR.get(name, name): own for name, own in names.items()}
+
+
+def _measure_names(names: dict[str, str], source: str) -> dict[str, str]:
+    """Map displayed names to the names of columns, with the measure of the file for a value.
+
+    TensorBoard exports a tag as a table of the columns Wall time, Step and Value.
+    """
+    value = next((name for name in names if name.lower() == "value"), None)
+    others = [name for name in names if name != value]
+    if value is None or not {*assign(others).columns} >= {"step"} or len(others) > 2:
+        return names
+    measure = measure_of_file(source)
+    return {measure or name if name == value else name: own for name, own in names.items()}
 
 
 def _with_unwanted(
