@@ -286,10 +286,10 @@ def test_the_number_of_epochs_is_not_a_loss(diagnosed):
 @pytest.mark.parametrize("word", ["cycle", "Cycle", "after cycle"])
 def test_values_of_unknown_meaning_are_reported_next_to_cycles(tmp_path, word):
     log = tmp_path / "out.txt"
-    log.write_text("".join(f"{word}={n} avg(utility)={260 + n % 7}.25\n" for n in range(1, 40)))
+    log.write_text("".join(f"{word}={n} avg(tension)={260 + n % 7}.25\n" for n in range(1, 40)))
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "partly-read"
-    assert "'avg(utility)' (from 261.2 to 264.2)" in report.diagnosis.summary
+    assert "'avg(tension)' (from 261.2 to 264.2)" in report.diagnosis.summary
 
 
 RISING = ["0.50", "0.5125", "0.525", "0.50", "0.55", "0.56"]
