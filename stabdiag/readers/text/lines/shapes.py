@@ -41,6 +41,10 @@ _VARIABLE_PART: Final = lazy_pattern(
 )
 # The patterns of these parts on any line.
 _ANY_PARTS: Final = (rb"\d[\d.,:]{0,40}", _BLOCK_BAR, _SQUARE_BAR, b" {1,40}")
+# A value may be in the place of a version or a list: loss=1.2.3 has no value, loss=2.31 has one.
+_DECIMAL_DIGITS: Final = rb"\d+(?:\.\d+)?"
+_ONE_NUMBER: Final = lazy_pattern(_DECIMAL_DIGITS)
+_OTHER_NUMBER: Final = rb"(?!%b[.,:]?(?![\d.,:]))\d[\d.,:]{0,40}" % _DECIMAL_DIGITS
 
 # Several words after the last value, such as a sample of generated text: they differ from line to
 # line, and none is a value. "2.31 or" is not a value either. What directly follows the value may be
@@ -194,6 +198,8 @@ def _loose_pattern(between: bytes) -> bytes:
     end = 0
     for match in _VARIABLE_PART.finditer(between):
         made.append(re.escape(between[end : match.start()]))
-        made += [part for part, text in zip(_ANY_PARTS, match.groups(), strict=True) if text]
+        is_plain = not match[1] or _ONE_NUMBER.fullmatch(match[1].rstrip(b".,:")) is not None
+        parts = _ANY_PARTS if is_plain else (_OTHER_NUMBER, *_ANY_PARTS[1:])
+        made += [part for part, text in zip(parts, match.groups(), strict=True) if text]
         end = match.end()
     return b"".join([*made, re.escape(between[end:])])

@@ -57,7 +57,7 @@ _GROUPED_NUMBER: Final = NUMBER_PATTERN.replace(
 _UNIT_SUFFIX: Final = rb"(?:ms|us|s|[KMGT]i?B|nats?|bits?|bp[bcd]|dB)?"
 _VALUE_END: Final = (
     rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b"
-    rb"(?![\w/\[-]|\.\S|:\w|,\d| or |%%\|(?:\d? {2}|#|\xe2\x96))" % _UNIT_SUFFIX
+    rb"(?![\w/\[-]|\.\S|#[A-Z]|:\w|,\d| or |%%\|(?:\d? {2}|#|\xe2\x96))" % _UNIT_SUFFIX
 )
 
 # val loss inf -> 2.31: an arrow leads from the old value to the new one.

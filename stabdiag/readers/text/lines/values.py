@@ -58,7 +58,7 @@ _VARIABLE: Final = lazy_pattern(
 _LOSS_ABOVE: Final = 400
 
 # nan.0, as Lightning prints a value that it rounds to the width of others.
-_WITH_DECIMALS: Final = lazy_pattern(rb"(nan|inf)(?<![\w.]...)\.0{1,6}(?![\w.])")
+_WITH_DECIMALS: Final = lazy_pattern(rb"(nan|inf|NaN|Inf)(?<![\w.]...)\.0{1,6}(?![\w.])")
 
 # .nan and -.inf, as YAML writes them.
 _YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
