@@ -73,7 +73,8 @@ class BadLine:
     """A line that is not a record: its number, and the reason if it should be one.
 
     ``above`` is the number of records above it, and ``text`` may contain a message. A line that
-    ``is_short`` has fewer cells than the header.
+    ``is_short`` has fewer cells than the header; one that ``has_words`` has several words in place
+    of a number.
     """
 
     line: int
@@ -81,6 +82,7 @@ class BadLine:
     above: int = field(default=0, compare=False)
     text: str = field(default="", compare=False, repr=False)
     is_short: bool = field(default=False, compare=False, repr=False)
+    has_words: bool = field(default=False, compare=False, repr=False)
 
     def moved(self, lines: int) -> BadLine:
         """Return a copy for a block that begins after this many lines of the log."""

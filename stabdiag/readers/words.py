@@ -124,6 +124,27 @@ def _state(cell: str) -> int:
     return NUMBER
 
 
+def is_prose(cells: Sequence[str]) -> bool:
+    """Return True if all cells are words, as in a sentence with commas, or a progress bar."""
+    if any(meaning(cell)[0] != WORD for cell in cells):
+        return False
+    return not cells[0][:1].isdigit() or any("=" in cell for cell in cells)
+
+
+def has_lost_cell(cells: Sequence[str], width: int) -> bool:
+    """Return True if a row of ``width`` values has several words in place of one of them.
+
+    >>> has_lost_cell(["120", "not", "finite", "0.71"], 3)
+    True
+    """
+    if len(cells) <= width or not cells[0].isdecimal():
+        return False
+    is_word = [not any(map(str.isdigit, cell)) for cell in cells]
+    words = is_word.count(True)
+    first = is_word.index(True) if words else 0
+    return words == len(cells) - width + 1 and all(is_word[first : first + words])
+
+
 def decoded_meaning(value: object) -> tuple[int, float, str]:
     """Return the state, number and word of a value that ``json`` or Arrow has decoded."""
     if isinstance(value, list | tuple):  # a list of one value, or of numbers, counts as its first

@@ -16,7 +16,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.pieces import Chunk, Piece, Rows, piece_of_cells
-from stabdiag.readers.words import NUMBER, WORD, meaning, with_joined_words
+from stabdiag.readers.words import NUMBER, WORD, has_lost_cell, is_prose, meaning, with_joined_words
 
 # Numbers with a decimal comma, and a point between the thousands.
 _COMMA: Final = lazy_pattern(
@@ -285,8 +285,14 @@ def read_lines(
         cut = last_is_cut and at == len(lines) and len(cells) < width
         reason = "contains NUL bytes" if "\0" in line else _error_message(cells, width, cut=cut)
         if reason:
-            is_short = 1 < len(cells) < width
-            bad = BadLine(line=number, reason=reason, above=rows, text=line, is_short=is_short)
+            bad = BadLine(
+                line=number,
+                reason=reason,
+                above=rows,
+                text=line,
+                is_short=1 < len(cells) < width,
+                has_words=delimiter == BLANKS and has_lost_cell(cells, width),
+            )
             parsed.bad.append(bad)
         else:
             sections[-1][1].append(with_points(cells) if commas else cells)
@@ -376,13 +382,6 @@ def _error_message(cells: Sequence[str], expected: int, *, cut: bool) -> str:
     if len(cells) != expected:
         return f"{plural(len(cells), 'cell')} under a header of {expected}"
     return "only words" if is_prose(cells) else ""
-
-
-def is_prose(cells: Sequence[str]) -> bool:
-    """Return True if all cells are words, as in a sentence with commas, or a progress bar."""
-    if any(meaning(cell)[0] != WORD for cell in cells):
-        return False
-    return not cells[0][:1].isdigit() or any("=" in cell for cell in cells)
 
 
 def _chunk(sections: list[tuple[tuple[str, ...], list[list[str]]]]) -> Rows:

@@ -25,13 +25,12 @@ from stabdiag.readers.csv.cells import (
     is_content,
     is_header,
     is_next_header,
-    is_prose,
     offset,
     pointed,
     split_cells,
     unnamed,
 )
-from stabdiag.readers.words import NUMBER, WORD, cell_states, meaning
+from stabdiag.readers.words import NUMBER, WORD, cell_states, is_prose, meaning
 
 _MIN_NUMBER_ROWS: Final = 3
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -220,6 +220,8 @@ def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[
     bad = [*bad]
     repeated = _repeated_forms(bad, records)
     for line in bad:
+        if line.has_words:
+            continue
         is_record = may_hold_loss(line.text) or fails_in_words(line.text)
         if not is_record and (line.above, _form(line.text)) not in repeated:
             continue
@@ -229,7 +231,20 @@ def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[
         else:
             number = lines + line.line
             entries.append(unreadable(1, above=above, line=number, text=line.text))
-    return entries
+    return [*entries, *_rows_with_words(bad, lines)]
+
+
+def _rows_with_words(bad: Sequence[BadLine], lines: int) -> Iterator[LeftOut]:
+    """Yield an entry for rows that have several words in place of a number."""
+    rows = [line for line in bad if line.has_words]
+    if rows:
+        yield LeftOut(
+            code=EventCode.CELLS_LEFT_OUT,
+            message=f"{plural(len(rows), 'row has', 'rows have')} words in place of a number",
+            count=len(rows),
+            line=lines + rows[0].line,
+            text=rows[0].text,
+        )
 
 
 def _repeated_forms(bad: Sequence[BadLine], records: int) -> set[tuple[int, tuple[str, ...]]]:
