@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -39,6 +40,10 @@ _NOTEBOOK_LABEL: Final = lazy_pattern(rb"\A\nOut\[\d{1,6}\]:[ \t]?")
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
+# UTF-16 that PowerShell appended to a log in UTF-8. Of a wide end of a line, the second byte begins
+# the next line.
+_WIDE_CHARACTERS: Final = lazy_pattern(rb"(?:\xff\xfe)?\0?(?:[\x01-\x7f]\0){8,}[\x01-\x7f]?")
+
 # A line end that is shown before the real one.
 _SHOWN_END: Final = lazy_pattern(rb"(?:<br ?/?>|\^M)[ \t]{0,8}(?=\n|\Z)")
 
@@ -71,10 +76,10 @@ _WIDE_SIGN: Final = lazy_pattern(b"|".join(_ASCII_SIGNS))
 _JULIA_FLOAT32: Final = lazy_pattern(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
 
 # A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
-# are among the arguments of a program.
+# are among the arguments of a program. A loss may be any word.
 _DICT_ENTRY: Final = (
-    rb"[\"'][^\"'\n]{1,80}[\"']: [\"']?[-+]?"
-    rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()[^\n{}]{0,60}"
+    rb"(?:[\"'][^\"'\n]{1,80}[\"']: [\"']?[-+]?"
+    rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()|[\"'][\w/]{0,40}loss[\"']: )[^\n{}]{0,60}"
 )
 # And a value that a terminal of 80 columns put below its name: loss: at the end of a line.
 _SPREAD_DICT: Final = lazy_pattern(
@@ -115,9 +120,9 @@ class Text:
     record that another one follows on the same line. A dict of numbers
     that is printed on several lines is one line, as is a name above its value. The ``>`` of a
     quoted mail is removed, as are source code between fences and marks of emphasis. Full-width
-    punctuation and quotation marks are ASCII, and names of losses are in English. Only the
-    beginning of a very long line is kept, unless the text ``is_whole``; ``cut_losses`` is the
-    number of losses in the ends that are cut off.
+    punctuation, quotation marks and appended UTF-16 are ASCII, and names of losses are in English.
+    Only the beginning of a very long line is kept, unless the text ``is_whole``; ``cut_losses`` is
+    the number of losses in the ends that are cut off.
     """
 
     def __init__(
@@ -127,6 +132,8 @@ class Text:
 
         Lines are cut if they are longer than ``longest_line``.
         """
+        if b"\0" in block:
+            block = _WIDE_CHARACTERS.sub(lambda wide: _narrow(wide[0]), block)
         if b"\x1b" in block:
             block = _ANSI.sub(b"", block)
         block = b"\n" + block.removeprefix(_BYTE_ORDER_MARK)
@@ -167,6 +174,11 @@ class Text:
         at = np.array(places, dtype=np.int64) - 1
         count = np.searchsorted
         return self._first + count(ends, at) + count(self._joined, at) - count(self._breaks, at)
+
+
+def _narrow(wide: bytes) -> bytes:
+    """Return characters of two bytes each as one byte each."""
+    return wide.removeprefix(codecs.BOM_UTF16_LE).replace(b"\0", b"")
 
 
 def _without_long_ends(block: bytes, longest: int) -> tuple[bytes, int]:
