@@ -21,11 +21,13 @@ from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_loss, is_evaluation
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.readers.text.lines.clean import find_positions
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
 from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE
+from stabdiag.readers.values import NULL_WORDS
 
 # This many records of a block show where the loss is. A place counts if several have it.
 _PLACE_SAMPLES: Final = 8
@@ -35,32 +37,46 @@ _MAX_FORMS_EXAMINED: Final = 400
 _MAX_FORMS_KNOWN: Final = 4000
 _MAX_KNOWN_NAMES: Final = 200
 
-# A cell of digits; a number; and what is left of it in a form, but not of 0x7fc0.
+# A cell of digits; a number, a time, or one with thousands separators; and what is left of it in a
+# form, but not of 0x7fc0, 0/0, 1.2.3 or 1,2,3.
 _FINITE_DIGITS: Final = lazy_pattern(rb"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 _NUMBER_IN_FORM: Final = lazy_pattern(
-    rb"[-+]?(?:\.?\d(?:[\d.,:]*\d)?(?:[eE][-+]?\d+)?|(?:nan|inf)\b)", re.IGNORECASE
+    rb"[-+]?(?:\.?\d+(?:(?::\d+)+|(?:,\d{3})+|,\d+)?(?:\.\d+)?(?:e[-+]?\d+)?|(?:nan|inf)\b)",
+    re.IGNORECASE,
 )
-_NUMBER_LEFT: Final = lazy_pattern(rb"[-+]?0(?![A-Za-z])")
+_NUMBER_LEFT: Final = lazy_pattern(rb"[-+]?0(?![A-Za-z0/]|,0)")
 _BLANKS_IN_FORM: Final = lazy_pattern(rb"\s+")
 # The parts of a progress bar: #####, =====>, ....., █████, ━━━━━
 _BAR_PARTS: Final = lazy_pattern(rb"(?:[#=]{2,}>?|[.]{2,}|(?:\xe2[\x94-\x96][\x80-\xbf]){1,})")
 
-# Where a bar begins, it has no loss yet: 0/600, 0%|
-_BAR_START: Final = lazy_pattern(rb"(?<![\d.,])0(?:/\d|%\|)")
+# A bar that is empty, or not full, has the form of a full one.
+_BAR_IN_FORM: Final = lazy_pattern(rb"%\|(?:~ ?| )\|")
+
+# Where a bar begins, it has no loss yet: 0/600, 0%|. If one begins with a loss, later ones do.
+_BAR_START: Final = lazy_pattern(rb"(?<![\d.,])0(?:/[1-9]|%\|)")
 
 # What ends a name before its value; a number there is a value or a count.
 _NAME_ENDS: Final = b" \t:=|>~([\"'-&,;"
+_NAME_IN_FORM: Final = lazy_pattern(rb"[A-Za-z]\d{0,9}\Z")
 _VALUE_SIGNS: Final = b":=|>"
 _SHOWN_AFTER: Final = 12
 _LONGEST_TEXT_IN_PLACE: Final = 100
 _MAX_WORDS_IN_PLACE: Final = 3
 
 
+# The series that is judged: if the log has no training loss, an evaluation loss or a score.
+_JUDGED: Final = ("loss", "eval_loss", "reward", "accuracy", "eval_accuracy", "score")
+
+
 class _Place(NamedTuple):
-    """The forms of the text before a loss and of the first text after it."""
+    """The forms of the text before a loss and of the first text after it.
+
+    An evaluation or a score has a null in records without one: such a place is ``often_empty``.
+    """
 
     before: bytes
     after: bytes
+    often_empty: bool
 
 
 class LossPlaces:
@@ -75,9 +91,14 @@ class LossPlaces:
         # The last places, and forms of lines that have no text in one of them: a log repeats them.
         self._places: list[_Place] = []
         self._without_text: frozenset[bytes] = frozenset()
+        self._name = ""
         self._count = 0
+        # Those above the last record, and since then, of an evaluation or a score.
+        self._between = self._since = 0
         self._line: int | None = None
         self._text = b""
+        # A bar above has a loss where it begins.
+        self._has_loss_at_start = False
 
     def copy(self) -> Self:
         """Return a copy for trial additions."""
@@ -110,7 +131,7 @@ class LossPlaces:
         lines: Sequence[bytes] = ()
         if len(self._names) < _MAX_KNOWN_NAMES:
             self._names.update(dict.fromkeys(name for part in parts for name in part.names))
-        name = _training_loss((*self._names,))
+        name = self._name = _judged_series((*self._names,))
         with_loss = [part for part in parts if name in part.names]
         for part in with_loss:
             if (
@@ -125,9 +146,15 @@ class LossPlaces:
         if not forms:
             return
         records = _line_numbers(data, with_loss)
-        used = records | _line_numbers(data, reports)
         begin = min(records, default=0) if is_first else 0
-        self._take(lines or written.split(b"\n"), forms, used, begin, first_line)
+        self._take(
+            lines or written.split(b"\n"),
+            forms,
+            records,
+            _line_numbers(data, reports),
+            begin,
+            first_line,
+        )
 
     def _learn(self, data: bytes, lines: Sequence[bytes], part: TextPart, name: str) -> None:
         """Find the places of the losses of some records."""
@@ -136,7 +163,7 @@ class LossPlaces:
         for start, cell in zip(part.starts[::stride], cells[::stride], strict=True):
             number = data.count(b"\n", 0, start + 1)
             if cell is not None and _FINITE_DIGITS.fullmatch(cell) and number < len(lines):
-                self._seen.update(_places(lines[number][:MAX_UNREAD_LINE], cell))
+                self._seen.update(_places(lines[number][:MAX_UNREAD_LINE], cell, name))
 
     def _other_forms(self, forms: bytes, places: list[_Place]) -> frozenset[bytes]:
         """Return the lines of an outline with a text in one of some places."""
@@ -155,25 +182,39 @@ class LossPlaces:
         return others
 
     def _take(
-        self, lines: Sequence[bytes], forms: Set[bytes], used: Set[int], begin: int, first_line: int
+        self,
+        lines: Sequence[bytes],
+        forms: Set[bytes],
+        records: Set[int],
+        reports: Set[int],
+        begin: int,
+        first_line: int,
     ) -> None:
-        """Count the lines of some forms from a line on."""
+        """Count the lines of some forms from a line on, without records and reports."""
         for number, line in enumerate(lines[begin:], begin):
-            is_other = number not in used and line.translate(ALL_DIGITS).rstrip(b"\n") in forms
-            if is_other and _BAR_START.search(line) is None:
+            if number in records:
+                self._has_loss_at_start |= _BAR_START.search(line) is not None
+                self._between, self._since = self._between + self._since, 0
+                continue
+            is_other = number not in reports and line.translate(ALL_DIGITS).rstrip(b"\n") in forms
+            if is_other and (self._has_loss_at_start or _BAR_START.search(line) is None):
                 self._count += 1
+                self._since += 1
                 if self._line is None:
                     self._line, self._text = first_line + number - 1, line[:MAX_UNREAD_LINE]
 
     def left_out(self) -> list[LeftOut]:
         """Return the entry for these lines."""
-        if not self._count:
+        is_loss = is_a_loss(self._name) and not is_evaluation(self._name)
+        # A score or an evaluation has a placeholder where it is not measured.
+        if not self._count or (self._between >= _MIN_PLACE_SAMPLES and not is_loss):
             return []
         lines = plural(self._count, "line has a text", "lines have a text")
+        place = "the loss" if is_a_loss(self._name) else repr(self._name)
         return [
             LeftOut(
                 code=EventCode.CELLS_LEFT_OUT,
-                message=f"{lines} in the place of the loss",
+                message=f"{lines} in the place of {place}",
                 count=self._count,
                 line=self._line,
                 text=self._text.decode("utf-8", "replace"),
@@ -182,10 +223,13 @@ class LossPlaces:
 
 
 @lru_cache(maxsize=256)
-def _training_loss(names: tuple[str, ...]) -> str:
-    """Return the name of the training loss among names, or an empty one."""
+def _judged_series(names: tuple[str, ...]) -> str:
+    """Return the name of the judged series among names, or an empty one."""
     losses = [name for name in names if is_a_loss(name) and not is_evaluation(name)]
-    return assign(losses or names).columns.get("loss", losses[0] if losses else "")
+    roles = assign(losses or names).columns
+    judged = [*(roles[role] for role in _JUDGED if role in roles), *losses]
+    scores = (name for name in names if score_direction(name) is not None)
+    return next(iter(judged), next(scores, ""))
 
 
 def _line_numbers(data: bytes, parts: Iterable[TextPart]) -> set[int]:
@@ -195,8 +239,11 @@ def _line_numbers(data: bytes, parts: Iterable[TextPart]) -> set[int]:
     return {*np.searchsorted(ends, starts, side="right").tolist()}
 
 
-def _places(line: bytes, cell: bytes) -> set[_Place]:
+def _places(line: bytes, cell: bytes, name: str) -> set[_Place]:
     """Return the place of a value on a line; also up to a second one, such as its mean."""
+    # Its decimal comma was read as a point.
+    cell = cell if cell in line else cell.replace(b".", b",")
+    often_empty = is_evaluation(name) or not is_a_loss(name)
     values = [
         (begin, end)
         for begin in find_positions(line, cell)
@@ -206,13 +253,15 @@ def _places(line: bytes, cell: bytes) -> set[_Place]:
     ]
     before = _form(line[: values[0][0]]).rstrip() if values else b""
     after = (_form(line[end:]).strip() for _, end in (*values[:1], *values[-1:]))
-    return {_Place(before, text[:_SHOWN_AFTER]) for text in after} if before else set()
+    places = {_Place(before, text[:_SHOWN_AFTER], often_empty) for text in after}
+    return places if before else set()
 
 
 # A log repeats its lines with other numbers.
 @lru_cache(maxsize=1 << 10)
 def _form(text: bytes) -> bytes:
-    return _BLANKS_IN_FORM.sub(b" ", _BAR_PARTS.sub(b"~", _NUMBER_IN_FORM.sub(b"0", text)))
+    form = _BLANKS_IN_FORM.sub(b" ", _BAR_PARTS.sub(b"~", _NUMBER_IN_FORM.sub(b"0", text)))
+    return _BAR_IN_FORM.sub(b"%|~|", form)
 
 
 def _head(before: bytes) -> bytes:
@@ -238,9 +287,17 @@ def _is_text(rest: bytes, place: _Place) -> bool:
         return False
     if any(map(bytes.isalnum, map(bytes, zip(place.after)))):
         end = rest.find(place.after, 1)
-        return 0 < end <= _LONGEST_TEXT_IN_PLACE
-    is_named = place.before.rstrip(_NAME_ENDS)[-1:].isalpha()
+        return 0 < end <= _LONGEST_TEXT_IN_PLACE and not _is_placeholder(rest[:end], place)
+    name = _NAME_IN_FORM.search(place.before.rstrip(_NAME_ENDS))
+    is_named = place.before.endswith(b"=") or name is not None
     value = rest.removesuffix(place.after)
     words = len(value.split())
     is_short = words == 1 or (place.before[-1:] in _VALUE_SIGNS and words <= _MAX_WORDS_IN_PLACE)
-    return is_named and is_short and len(value) <= _LONGEST_TEXT_IN_PLACE
+    is_short = is_short and len(value) <= _LONGEST_TEXT_IN_PLACE
+    return is_named and is_short and not _is_placeholder(value, place)
+
+
+def _is_placeholder(value: bytes, place: _Place) -> bool:
+    """Return True if a text is a null that stands for a value that was not measured."""
+    text = value.decode("utf-8", "replace").strip(" \t\"'%")
+    return place.often_empty and text.lower() in NULL_WORDS

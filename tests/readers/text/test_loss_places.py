@@ -19,8 +19,12 @@ FORMS = {
     "an optimizer": "At iterate {0:4d}    f=  {1}    |proj g|=  7.12D-02",
     "the value of a function": "Iteration {0}: objective value {1}, gradient norm 0.0{0}",
     "losses of parts": "[{0}] train: loss_ctc=80.2, loss_att=50.1, loss={1}, lr0=0.0{0}",
+    "an element of a list": "loss[{0}] = {1}",
+    "two losses": "epoch {0} (train_loss={1}, val_loss={2})",
+    "the loss of an evaluation": "epoch {0} val_loss {1}",
+    "a dict on several lines": "{{'epoch': {0},\n 'loss': {1},\n 'lr': 0.0{0}}}",
 }
-TEXTS = ("lost", "???", ">1e38", "0x7fc0")
+TEXTS = ("lost", "???", ">1e38", "0x7fc0", "0/0", "1.2.3", "NaN.0")
 PLACES = {"from the middle on": range(30, 60), "last": [59], "once": [30]}
 
 
@@ -70,6 +74,56 @@ def test_a_placeholder_above_the_first_loss_is_no_record(put):
     assert diagnosis(put, FORMS["a name of the loss"], ["-", "-", *LOSSES]).slug == "healthy"
 
 
+SCORES = {
+    "accuracy": "epoch {0} accuracy {1}",
+    "F1": "epoch {0} - dev F1: {1}",
+    "reward": "Episode: {0}, Total reward: {1}, Epsilon: 0.{0}",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("form", SCORES)
+def test_a_text_in_the_place_of_the_only_score_is_not_ignored(put, form, place):
+    scores = ["lost" if n in PLACES[place] else f"{n}.5" for n in range(60)]
+    assert diagnosis(put, SCORES[form], scores).slug == "partly-read"
+
+
+@pytest.mark.parametrize("placeholder", ["-", "N/A", "none"])
+@pytest.mark.parametrize("form", SCORES)
+def test_a_score_may_be_missing_between_evaluations(put, form, placeholder):
+    scores = [f"{n}.5" if n % 5 == 4 else placeholder for n in range(60)]
+    assert diagnosis(put, SCORES[form], scores).slug != "partly-read"
+
+
+def test_decimal_commas_show_the_place_of_the_loss(put):
+    form = "Epoche {0}/60: Trainingsverlust {1}, Validierungsverlust 1,9"
+    losses = [loss.replace(".", ",") if n % 2 else "0x7fc0" for n, loss in enumerate(LOSSES)]
+    assert diagnosis(put, form, losses).slug == "partly-read"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "pass {0} nll={1} (v1.2.3) rate=0.0{0}",
+        "pass {0} nll={1} shards 1,2,3 done 0/0 rate=0.0{0}",
+        "2026-01-02 03:04:{0:02d},123 pass {0} nll={1}",
+        "pass {0} nll={1} tokens 1,234,5{0:02d} left 1:02:{0:02d}",
+    ],
+)
+def test_other_numbers_of_a_record_may_have_any_form(put, form):
+    assert diagnosis(put, form, LOSSES).slug == "healthy"
+
+
+def test_a_loss_that_is_missing_where_a_bar_begins_is_named_if_others_have_it(put):
+    lines = [
+        f"Epoch {n // 10}: {n % 10 * 10:3d}%|{'#' * (n % 10):10}| {n % 10}/10 "
+        f"[00:0{n % 10}<00:09, 1.8it/s, ce={'lost' if n == 40 else loss}]"
+        for n, loss in enumerate(LOSSES)
+    ]
+    report = stabdiag.diagnose(put("\n".join([*lines, ""])))
+    assert [event.line for event in report.history.left_out] == [41]
+
+
 @pytest.mark.parametrize("placeholder", ["?", "--", "N/A", "..."])
 def test_a_placeholder_where_a_bar_begins_is_no_record(put, placeholder):
     lines = [
@@ -78,3 +132,22 @@ def test_a_placeholder_where_a_bar_begins_is_no_record(put, placeholder):
         for n, loss in enumerate(LOSSES)
     ]
     assert stabdiag.diagnose(put("\n".join([*lines, ""]))).diagnosis.slug == "healthy"
+
+
+def bars(placeholder, at):
+    return "\n".join(
+        f"Epoch {n // 10}: {n % 10 * 10:3d}%|{'#' * (n % 10):10}| {n % 10}/10 "
+        f"[00:0{n % 10}<00:09, 1.8it/s, loss={placeholder if n in at else loss}]"
+        for n, loss in enumerate(LOSSES)
+    )
+
+
+@pytest.mark.parametrize("placeholder", ["nan", "None", "N/A", "-"])
+def test_a_loss_that_is_missing_where_each_bar_begins_is_a_placeholder(put, placeholder):
+    report = stabdiag.diagnose(put(bars(placeholder, range(0, 60, 10))))
+    assert report.diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("at", [range(30, 40), [0, 10, 20, 30, 40, 45, 50], range(50, 60)])
+def test_a_loss_that_fails_elsewhere_is_no_placeholder(put, at):
+    assert stabdiag.diagnose(put(bars("nan", at))).diagnosis.severity == "error"
