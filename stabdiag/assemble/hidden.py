@@ -8,7 +8,6 @@ other training series, which are logged together with the loss, continue without
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -28,7 +27,6 @@ from stabdiag.assemble.records import (
     up_to_last,
 )
 from stabdiag.model.arrays import Ints, Mask
-from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.unique import unique_values
@@ -372,27 +370,3 @@ def records_with_values(columns: Columns, names: Mapping[str, str]) -> Mask:
 def _is_apart(present: Mask, loss: Column, so_far: Mask) -> bool:
     """Return True if most values of a column, up to the last loss, are in records without it."""
     return 2 * int((present & loss.present).sum()) <= int((present & so_far).sum())
-
-
-def without_initial_nan(
-    loss: Column, norm: Column | None, steps: Ints
-) -> tuple[Column, list[Event]]:
-    """Drop a single NaN at the start of the loss if it has no gradient norm.
-
-    It is the mean of no values, before the first update: NaN in the weights would persist. It is
-    kept if the next loss is not finite either.
-    """
-    if not loss.present.any() or not np.isnan(loss.values[np.argmax(loss.present)]):
-        return loss, []
-    rows = np.flatnonzero(loss.present)[:2]
-    if len(rows) < 2 or np.diff(steps[rows]) <= 0 or (norm is not None and norm.present[rows[0]]):
-        return loss, []
-    if not np.isfinite(loss.values[rows[1]]):
-        return loss, []
-    present = loss.present.copy()
-    present[rows[0]] = False
-    message = (
-        "the first loss is NaN and the next is not: left out, it precedes the first measurement"
-    )
-    kind, code = EventKind.PLACEHOLDER, EventCode.INITIAL_NAN
-    return replace(loss, present=present), [Event(kind=kind, code=code, message=message)]

@@ -16,8 +16,8 @@ from stabdiag.assemble.hidden import (
     hidden_norms,
     records_of_another_kind,
     records_with_values,
-    without_initial_nan,
 )
+from stabdiag.assemble.initial_nan import without_initial_nan, without_nan_at_starts
 from stabdiag.assemble.records import (
     MIN_RECORDS,
     USUAL_FRACTION,
@@ -82,12 +82,16 @@ def read_losses(
     events: list[Event] = []
     if not _reports_initial_nan(columns.events):
         loss, events = without_initial_nan(loss, data.get("grad_norm"), steps)
+    if "step" in names:
+        counter = columns.load(names["step"])
+        loss, more = without_nan_at_starts(loss, counter, data.get("grad_norm"))
+        events += more
     others = _training_columns(data)
     skipped = _wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
     if skipped.any():
         # The value in these records, if any, is 0.0 and does not belong to a step.
         loss = replace(loss, present=loss.present & ~(skipped & (loss.values == 0.0)))
-    elsewhere = skipped | _unreadable(loss)
+    elsewhere = skipped | _unreadable(loss) | _on_other_lines(columns, loss, absent_records)
     for name, later in _later_losses(columns, names, loss):
         elsewhere = elsewhere | later
         events.append(_about_later(name, int(steps[np.argmax(later)])))
@@ -121,6 +125,27 @@ def _unreadable(loss: Column) -> Mask:
     unreadable = np.zeros(len(loss.present), dtype=bool)
     unreadable[loss.stray_rows] = True
     return unreadable & ~loss.null
+
+
+def _on_other_lines(columns: Columns, loss: Column, fewest: int) -> Mask:
+    """Return a mask of the records whose losses may be on lines that were not read.
+
+    These lines are below the last loss, at least the ``fewest``, and show a number.
+    """
+    from stabdiag.readers.later_forms.left_out import breaks_off, may_hold_loss
+
+    rows = np.arange(columns.rows)
+    last = rows[loss.present][-1:].max(initial=0)
+    is_unread = any(
+        entry.code is EventCode.LINES_LEFT_OUT
+        and entry.count >= fewest
+        and (entry.above is None or entry.above > last)
+        and may_hold_loss(entry.text)
+        and breaks_off(entry.text, is_short=True)
+        for entry in columns.left_out
+    )
+    below: Mask = rows > last
+    return below if is_unread else np.zeros_like(below)
 
 
 def _restore_nan(

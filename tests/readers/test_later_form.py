@@ -189,6 +189,21 @@ CHANGES = {
 }
 
 
+CHANGES |= {
+    "values before their names": (printed, lambda n, x: f"{x:.4f} loss at step {n * 10}"),
+    "broken lines": (
+        lambda n, x: f"{stamp(n)} | step {n * 10} | lr 3.0e-04 | tokens 31,021 | loss {x:.4f} | ok",
+        lambda n, x: (
+            f"{stamp(n)} | step {n * 10} | lr 3.0e-04 | tokens\n31,021 | loss {x:.4f} | ok"
+        ),
+    ),
+}
+
+
+def stamp(n):
+    return f"2026-01-02 03:{n // 60:02d}:{n % 60:02d} | INFO | trainer of the model"
+
+
 def written(change, loss):
     before, after = CHANGES[change]
     head = "step,loss,lr\n" if before is csv else ""
@@ -370,3 +385,21 @@ def test_words_in_place_of_a_loss_are_no_further_records(tmp_path, name):
     path = tmp_path / "run.jsonl"
     path.write_text("\n".join(json.dumps(record(n, loss)) for n, loss in enumerate(losses)))
     assert stabdiag.diagnose(path).diagnosis.slug == "nan-dtype-unknown"
+
+
+@pytest.mark.parametrize("word", ["lost", "not finite"])
+@pytest.mark.parametrize("change", ["values before their names", "rows after prints"])
+def test_a_word_for_a_loss_after_the_change_is_not_ignored(log, change, word, tmp_path):
+    text = log(change).read_text()
+    last = f"{LOSS[-1]:.4f}"
+    (tmp_path / "run.log").write_text(text.replace(last, word))
+    assert stabdiag.diagnose(tmp_path / "run.log").diagnosis.slug == "partly-read"
+
+
+def test_utf16_below_utf8_is_read(tmp_path):
+    lines = [f"step {n * 10} loss {x:.4f}" for n, x in enumerate(LOSS.tolist())]
+    head, tail = "\n".join([*lines[:CHANGE], ""]), "\r\n".join([*lines[CHANGE:], ""])
+    (tmp_path / "run.log").write_bytes(head.encode() + tail.encode("utf-16"))
+    report = stabdiag.diagnose(tmp_path / "run.log")
+    assert report.diagnosis.slug == "healthy"
+    assert len(report.history.logged("loss")) == RECORDS

@@ -74,6 +74,9 @@ def with_later_forms(columns: Columns, reopened: Callable[[], bytes]) -> Columns
         remainder = data[unread.start :]
         later = _read_remainder(remainder)
         joined = None if later is None else with_remainder(columns, roles, later, unread)
+        if joined is None and later is not None and _has_records(later, columns, roles, last):
+            unread = replace(unread, rows=last + 1)
+            joined = with_remainder(columns, roles, later, unread)
         if joined is None and (later := _read_rows(columns, roles, remainder)) is not None:
             joined = with_remainder(columns, roles, later, unread)
         if later is None or joined is None:
@@ -226,6 +229,20 @@ def _read_remainder(data: bytes) -> Columns | None:
     if any(names_results(name) or names_split(name) for name in columns.names):
         return None if not any(map(names_measurements, columns.names)) else columns
     return columns
+
+
+def _has_records(later: Columns, columns: Columns, roles: Mapping[str, str], last: int) -> bool:
+    """Return True if the remainder begins with the first record below the last loss.
+
+    Its first line has the counter of a record, and an unread line below it has the loss.
+    """
+    clock = next((role for role in CLOCK_ROLES if role in roles), "")
+    own = assign(later.names).columns.get(clock)
+    if own is None or last + 1 == columns.rows:
+        return False
+    counts = columns.load(roles[clock])
+    below = counts.values[last + 1 :][counts.present[last + 1 :]]
+    return bool(len(below) and below[0] in later.load(own).logged[:1])
 
 
 def _read_rows(columns: Columns, roles: Mapping[str, str], data: bytes) -> Columns | None:

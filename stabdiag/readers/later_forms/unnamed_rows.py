@@ -14,6 +14,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.later_forms.left_out import merged, unreadable
 from stabdiag.readers.pieces import Rows, join, piece_of_cells
 
 # Cells are between these, or between blanks. Brackets and bars around a row are not part of it.
@@ -44,12 +45,11 @@ def read_continuing_rows(
         losses: its losses.
         has_evaluation: the log has an evaluation loss as well.
     """
-    rows = _rows(data.decode("utf-8", "replace").split("\n"))
+    lines = [line.strip(_AROUND_ROWS) for line in data.decode("utf-8", "replace").split("\n")]
+    rows, delimiter = _rows([line for line in lines if line and line[0].isdigit()])
     if len(rows) < _MIN_CONTINUING_ROWS:
         return None
-    columns = [
-        join([Rows.of({"": piece_of_cells(cells)})], "") for cells in zip(*rows, strict=True)
-    ]
+    columns = _columns(rows)
     numbers = [place for place, column in enumerate(columns) if not column.is_text]
     counters = [place for place in numbers if _continues_counter(columns[place], steps)]
     if len(counters) != 1:
@@ -60,32 +60,74 @@ def read_continuing_rows(
     # The evaluation loss is usually at about the same level, and to the right of it.
     if not losses_at or len(losses_at) > 1 + has_evaluation:
         return None
+    counts = columns[counters[0]].values
+    if losses_at[0] == 0:
+        rows = _with_lost_losses(rows, lines, delimiter, counters[0])
+        columns = _columns(rows)
     named = {"step": columns[counters[0]], "loss": columns[losses_at[0]]}
+    unread = [
+        unreadable(1, above=None, line=number, text=line)
+        for number, line in enumerate(lines, 1)
+        if _is_other_row(_split(line, delimiter), len(rows[0]), counters[0], counts)
+    ]
     return Columns(
-        source="", format="rows", names=(*named,), rows=len(rows), load=lambda name: named[name]
+        source="",
+        format="rows",
+        names=(*named,),
+        rows=len(rows),
+        load=lambda name: named[name],
+        left_out=(merged(unread),) if unread else (),
     )
 
 
-def _rows(lines: list[str]) -> list[list[str]]:
-    """Return the cells of the lines that have the usual number of cells."""
-    lines = [line.strip(_AROUND_ROWS) for line in lines]
-    lines = [line for line in lines if line and line[0].isdigit()]
+def _rows(lines: list[str]) -> tuple[list[list[str]], str]:
+    """Return the cells of the lines that have the usual number of cells, and their delimiter."""
     counts = Counter(
         next((sign for sign in _ROW_DELIMITERS if sign in line), " ") for line in lines
     )
     if not counts:
-        return []
+        return [], ""
     delimiter = counts.most_common(1)[0][0]
-    split = [
-        [cell.strip() for cell in line.split(delimiter)]
-        if delimiter != " "
-        else _ROW_BLANKS.split(line)
-        for line in lines
-    ]
+    split = [_split(line, delimiter) for line in lines]
     width, usual = Counter(map(len, split)).most_common(1)[0]
     if not 2 <= width <= _MAX_ROW_CELLS or usual < _USUAL * len(split):
-        return []
-    return [cells for cells in split if len(cells) == width]
+        return [], ""
+    return [cells for cells in split if len(cells) == width], delimiter
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    if delimiter == " ":
+        return _ROW_BLANKS.split(line)
+    return [cell.strip() for cell in line.split(delimiter)]
+
+
+def _columns(rows: list[list[str]]) -> list[Column]:
+    return [join([Rows.of({"": piece_of_cells(cells)})], "") for cells in zip(*rows, strict=True)]
+
+
+def _with_lost_losses(
+    rows: list[list[str]], lines: list[str], delimiter: str, counter: int
+) -> list[list[str]]:
+    """Return the rows with those that begin with another text than a number.
+
+    ``nan loss at step 90`` is a row below ``1.75 loss at step 89``: only its loss is another one.
+    """
+    words = [cell for cell in rows[0] if not any(map(str.isdigit, cell))]
+    split = (_split(line, delimiter) for line in lines)
+    return [
+        cells
+        for cells in split
+        if len(cells) == len(rows[0])
+        and cells[counter].isdecimal()
+        and (cells[0][:1].isdigit() or set(words).issubset(cells))
+    ]
+
+
+def _is_other_row(cells: list[str], width: int, counter: int, counts: Floats) -> bool:
+    """Return True if cells begin with a count of the rows, and are more or fewer than theirs."""
+    if counter or len(cells) in (1, width) or not cells[0].isdecimal():
+        return False
+    return bool(counts[0] < int(cells[0]) <= 2 * counts[-1] - counts[-2])
 
 
 def _continues_counter(column: Column, steps: Floats) -> bool:

@@ -1,0 +1,69 @@
+"""Placeholders of a loss that precedes the first update: the mean of no values is NaN."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.arrays import Ints, Mask
+from stabdiag.model.events import Event, EventCode, EventKind
+from stabdiag.model.text import plural
+from stabdiag.readers.columns import Column
+
+# A single one of several epochs may have failed.
+_MIN_STARTS: Final = 2
+
+
+def are_at_zero(counter: Column, records: Mask) -> bool:
+    """Return True if a counter is 0 at all of several records."""
+    is_zero = counter.present & (counter.values == 0)
+    are_several = np.count_nonzero(records) >= _MIN_STARTS
+    return bool(are_several and not counter.is_text and is_zero[records].all())
+
+
+def without_nan_at_starts(
+    loss: Column, counter: Column, norm: Column | None
+) -> tuple[Column, list[Event]]:
+    """Drop the NaN or null of each epoch at its count of 0, if all other losses are finite.
+
+    A progress bar prints it before the first batch. NaN in the weights would persist.
+    """
+    lost = loss.null | (loss.present & ~np.isfinite(loss.values))
+    at = np.flatnonzero(lost)
+    if not are_at_zero(counter, lost):
+        return loss, []
+    following = at[at + 1 < len(lost)] + 1
+    is_measured = norm is not None and bool(norm.present[at].any())
+    if is_measured or not loss.present[following].all():
+        return loss, []
+    message = (
+        f"{plural(len(at), 'loss', 'losses')} at the start of an epoch left out: a placeholder"
+    )
+    event = Event(kind=EventKind.PLACEHOLDER, code=EventCode.INITIAL_NAN, message=message)
+    return replace(loss, present=loss.present & ~lost, null=loss.null & ~lost), [event]
+
+
+def without_initial_nan(
+    loss: Column, norm: Column | None, steps: Ints
+) -> tuple[Column, list[Event]]:
+    """Drop a single NaN at the start of the loss if it has no gradient norm.
+
+    It is the mean of no values, before the first update: NaN in the weights would persist. It is
+    kept if the next loss is not finite either.
+    """
+    if not loss.present.any() or not np.isnan(loss.values[np.argmax(loss.present)]):
+        return loss, []
+    rows = np.flatnonzero(loss.present)[:2]
+    if len(rows) < 2 or np.diff(steps[rows]) <= 0 or (norm is not None and norm.present[rows[0]]):
+        return loss, []
+    if not np.isfinite(loss.values[rows[1]]):
+        return loss, []
+    present = loss.present.copy()
+    present[rows[0]] = False
+    message = (
+        "the first loss is NaN and the next is not: left out, it precedes the first measurement"
+    )
+    kind, code = EventKind.PLACEHOLDER, EventCode.INITIAL_NAN
+    return replace(loss, present=present), [Event(kind=kind, code=code, message=message)]
