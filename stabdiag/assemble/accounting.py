@@ -11,6 +11,7 @@ from itertools import groupby
 
 import numpy as np
 
+from stabdiag.assemble.initial_nan import are_at_zero
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, shown_name
 from stabdiag.model.arrays import Mask
 from stabdiag.model.events import MAX_SUMMARY, Event, EventCode, LeftOut
@@ -153,7 +154,10 @@ def _gaps(
     within[rows[0] : rows[-1]] = True
     unknown = np.zeros(columns.rows, dtype=bool)
     unknown[loss.stray_rows] = True
-    unknown |= _missing_among(columns, name, within & ~judged & usable)
+    missing = _missing_among(columns, name, within & ~judged & usable)
+    # A bar has no loss before its first batch.
+    are_starts = "step" in names and are_at_zero(columns.load(names["step"]), missing)
+    unknown |= missing & (not are_starts)
     count = int(np.count_nonzero(unknown & within & ~judged))
     if count:
         values = f"{plural(count, 'value', 'values')} of {shown_name(name)!r}"
@@ -167,20 +171,32 @@ def _gaps(
 def _missing_among(columns: Columns, name: str, rows: Mask) -> Mask:
     """Return the rows that lack only the loss, unlike those next to them, if they are few.
 
-    A logger may have dropped a NaN there: as a blank cell, as a null, or with its key.
+    A logger may have dropped a NaN there: as a blank cell, as a null, or with its key. Records of
+    other measurements may be between the losses of a long table.
     """
     loss, none = columns.load(name), np.zeros(columns.rows, dtype=bool)
-    missing = ~loss.present & rows
+    missing = (loss.null if is_long(columns) else ~loss.present) & rows
     at = np.flatnonzero(missing)
-    if not 0 < len(at) <= MAX_SUMMARY or not (loss.present[at - 1] & loss.present[at + 1]).all():
+    # Or each loss was logged for long, and none of two in a row is missing.
+    before = np.count_nonzero(loss.present[: at[0]]) if len(at) else 0
+    if not len(at) or (len(at) > MAX_SUMMARY and before < max(len(at), MIN_RECORDS)):
         return none
-    others = (columns.load(other) for other in columns.names if other != name)
+    written = np.flatnonzero(loss.present | missing)
+    place = np.searchsorted(written, at)
+    sides = written[place - 1], written[place + 1]
+    if not all(loss.present[side].all() for side in sides):
+        return none
+    names = () if is_long(columns) else (other for other in columns.names if other != name)
+    others = map(columns.load, names)
     is_alike = all(
-        np.array_equal(other.present[at], other.present[at + side])
-        for other in others
-        for side in (-1, 1)
+        np.array_equal(other.present[at], other.present[side]) for other in others for side in sides
     )
     return missing if is_alike else none
+
+
+def is_long(columns: Columns) -> bool:
+    """Return True if each record has one measurement, whose name is in a column."""
+    return any(map(names_measurements, columns.names))
 
 
 def _missing_at_end(
@@ -192,17 +208,21 @@ def _missing_at_end(
     it, or belongs to the last step. A killed writer may leave a step without other values.
     """
     count = columns.rows - 1 - last
+    if is_long(columns):
+        count = int(np.count_nonzero(loss.null[last + 1 :]))
+        return count if count <= MAX_SUMMARY and np.count_nonzero(loss.null) == count else 0
     step = names.get("step") or names.get("epoch")
-    if step is None or last < MIN_RECORDS or not 0 < count <= MAX_SUMMARY:
+    if last < MIN_RECORDS or not 0 < count <= MAX_SUMMARY:
         return 0
     if not loss.null[last + 1 :].all() or np.count_nonzero(loss.null) > count:
         return 0
-    clock = columns.load(step)
-    after = clock.values[last + 1 :]
-    if not (usable & clock.present)[last + 1 :].all() or clock.is_text:
-        return 0
-    if not (after > np.nanmax(clock.values[: last + 1], initial=-np.inf)).all():
-        return 0
+    clock = None if step is None else columns.load(step)
+    if clock is not None:
+        after = clock.values[last + 1 :]
+        if not (usable & clock.present)[last + 1 :].all() or clock.is_text:
+            return 0
+        if not (after > np.nanmax(clock.values[: last + 1], initial=-np.inf)).all():
+            return 0
     used = {names.get("step"), names.get("epoch"), names["loss"]}
     others = [name for name in columns.names if name not in used]
     logged = [name for name in others if columns.load(name).present[-1]]
@@ -212,7 +232,7 @@ def _missing_at_end(
     has_values = any(
         not is_evaluation(name) or columns.load(name).present[: last + 1].all() for name in logged
     )
-    return count if has_values or columns.distinguishes_null else 0
+    return count if has_values or columns.distinguishes_null or not others else 0
 
 
 def _texts(columns: Columns, taken: set[str], last: int) -> Iterator[LeftOut]:

@@ -104,3 +104,69 @@ def test_an_evaluation_of_each_record_does_not_excuse_the_last_loss(tmp_path):
     path = tmp_path / "run.csv"
     path.write_text("step,loss,eval_loss\n" + "".join(f"{row}\n" for row in rows))
     assert api.diagnose(path).diagnosis.slug == "partly-read"
+
+
+LONG = "step,metric,value\n"
+
+
+@pytest.mark.parametrize("word", ["None", "N/A", "-", "lost"])
+@pytest.mark.parametrize("row", [80, 149])
+@pytest.mark.parametrize("others", [True, False])
+def test_a_null_of_a_long_table_is_not_ignored(tmp_path, word, row, others):
+    lines = [
+        f"{n},loss,{word if n == row else f'{x:.4f}'}" + (f"\n{n},lr,0.0003" if others else "")
+        for n, x in enumerate(LOSS)
+    ]
+    (tmp_path / "run.csv").write_text(LONG + "".join(f"{line}\n" for line in lines))
+    assert api.diagnose(tmp_path / "run.csv").diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("blank", ["", "N/A"])
+def test_a_long_table_may_have_a_blank_for_each_missing_evaluation(tmp_path, blank):
+    lines = [
+        f"{n},loss,{x:.4f}\n{n},val_loss,{f'{x + 0.1:.4f}' if n % 5 == 4 else blank}"
+        for n, x in enumerate(LOSS)
+    ]
+    (tmp_path / "run.csv").write_text(LONG + "".join(f"{line}\n" for line in lines))
+    assert api.diagnose(tmp_path / "run.csv").diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("form", ["{},{}", "| {} | {} |"])
+def test_the_last_null_of_a_table_of_losses_only_is_not_ignored(tmp_path, form):
+    rows = [form.format(n, "None" if n == 149 else f"{x:.4f}") for n, x in enumerate(LOSS)]
+    (tmp_path / "run.csv").write_text("\n".join([form.format("step", "loss"), *rows, ""]))
+    assert api.diagnose(tmp_path / "run.csv").diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("blank", ["", "N/A"])
+def test_every_other_loss_is_missing_from_the_middle_on(tmp_path, blank):
+    rows = [f"{n},{blank if n > 70 and n % 2 else f'{x:.4f}'},0.0003" for n, x in enumerate(LOSS)]
+    (tmp_path / "run.csv").write_text("\n".join(["step,loss,lr", *rows, ""]))
+    assert api.diagnose(tmp_path / "run.csv").diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("begin", [0, 70])
+def test_an_evaluation_may_be_on_every_other_row(tmp_path, begin):
+    rows = [f"{n},,{x:.4f}" if n > begin and n % 2 else f"{n},{x:.4f}," for n, x in enumerate(LOSS)]
+    (tmp_path / "run.csv").write_text("\n".join(["step,loss,val_loss", *rows, ""]))
+    assert api.diagnose(tmp_path / "run.csv").diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("since", [80, 149])
+def test_words_in_place_of_a_number_of_an_aligned_table_are_not_ignored(tmp_path, since):
+    rows = [
+        f"{n:5d}  {'too large' if n == since else f'{x:9.4f}'}   0.71  00:12"
+        for n, x in enumerate(LOSS)
+    ]
+    (tmp_path / "run.log").write_text("\n".join([" step       loss  gnorm   time", *rows, ""]))
+    report = api.diagnose(tmp_path / "run.log")
+    assert report.diagnosis.slug == "partly-read"
+    assert [event.line for event in report.history.left_out] == [since + 2]
+
+
+@pytest.mark.parametrize("line", ["12 files saved", "80  new best, saved", "epoch done in 12 s"])
+def test_sentences_between_the_rows_of_an_aligned_table_are_no_rows(tmp_path, line):
+    rows = [f"{n:5d}  {x:9.4f}   0.71" for n, x in enumerate(LOSS)]
+    text = "\n".join([" step       loss  gnorm", *rows[:80], line, *rows[80:], ""])
+    (tmp_path / "run.log").write_text(text)
+    assert api.diagnose(tmp_path / "run.log").diagnosis.slug == "healthy"
