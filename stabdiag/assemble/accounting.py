@@ -224,7 +224,8 @@ def _missing_at_end(
         if not (after > np.nanmax(clock.values[: last + 1], initial=-np.inf)).all():
             return 0
     used = {names.get("step"), names.get("epoch"), names["loss"]}
-    others = [name for name in columns.names if name not in used]
+    free = (name for name in columns.names if name not in used)
+    others = [name for name in free if columns.load(name).present.any()]
     logged = [name for name in others if columns.load(name).present[-1]]
     if not all(columns.load(name).present[last] for name in logged):
         return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
@@ -12,14 +11,11 @@ from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column
 
-# A single one of several epochs may have failed.
-_MIN_STARTS: Final = 2
-
 
 def are_at_zero(counter: Column, records: Mask) -> bool:
-    """Return True if a counter is 0 at all of several records."""
+    """Return True if a counter is 0 at all of several records. A single one may have failed."""
     is_zero = counter.present & (counter.values == 0)
-    are_several = np.count_nonzero(records) >= _MIN_STARTS
+    are_several = np.count_nonzero(records) > 1
     return bool(are_several and not counter.is_text and is_zero[records].all())
 
 

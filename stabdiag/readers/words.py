@@ -173,7 +173,7 @@ _ZONE_NAME: Final = r"(?a) ?\b(?:UTC|GMT|[A-Z]{2,3}T)$"
 
 # "1:02:03.5", "1 day, 2:03:04": how Python prints a duration. No run takes more digits.
 _DURATION: Final = r"(?a)(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d):(\d\d(?:[.,]\d{1,20})?)"
-_POSITION: Final = r"(?a)(\d{1,12})/\d{1,12}"
+_POSITION: Final = r"(?a)(\d{1,12})/[1-9]\d{0,11}"
 # 1h 2m 3s
 _DURATION_UNITS: Final = (
     r"(?a)(?:(\d{1,9})d ?)?(?:(\d{1,9})h ?)?(?:(\d{1,9})m ?)?(\d{1,12}(?:\.\d{1,20})?)s"

@@ -79,7 +79,7 @@ def with_later_forms(columns: Columns, reopened: Callable[[], bytes]) -> Columns
             joined = with_remainder(columns, roles, later, unread)
         if joined is None and (later := _read_rows(columns, roles, remainder)) is not None:
             joined = with_remainder(columns, roles, later, unread)
-        if later is None or joined is None:
+        if later is None or joined is None or _loses_reports(columns, joined, roles["loss"], last):
             break
         columns, form = joined, later.format
     return columns
@@ -229,6 +229,16 @@ def _read_remainder(data: bytes) -> Columns | None:
     if any(names_results(name) or names_split(name) for name in columns.names):
         return None if not any(map(names_measurements, columns.names)) else columns
     return columns
+
+
+def _loses_reports(columns: Columns, joined: Columns, loss: str, last: int) -> bool:
+    """Return True if a report of a lost loss below the last one is not in the joined columns.
+
+    Rows without names leave it out.
+    """
+    before, after = columns.load(loss), joined.load(loss)
+    reported = (before.present & ~np.isfinite(before.values))[last + 1 :]
+    return bool(reported.any() and np.isfinite(after.values[after.present]).all())
 
 
 def _has_records(later: Columns, columns: Columns, roles: Mapping[str, str], last: int) -> bool:

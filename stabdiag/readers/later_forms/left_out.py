@@ -37,7 +37,7 @@ _EVALUATION_NAME: Final = lazy_pattern(
 
 # A line below a training: Best loss: 2.01, final train loss = 1.98
 _SUMMARY_NAME: Final = lazy_pattern(
-    r"(?<![a-z])(?:best|final|lowest|min|minimum|smallest|overall)(?![a-z])[\w ./-]{0,30}loss",
+    r"(?<![a-z])(?:best|final|lowest|min|minimum|smallest|overall)(?![a-z])[\w ./:(=-]{0,30}loss",
     re.IGNORECASE,
 )
 
@@ -291,6 +291,8 @@ def _continues_count(lines: Sequence[str]) -> bool:
 def fails_in_words(line: str) -> bool:
     """Return True if a line says in words that a value of some step is not finite."""
     if _LOST_VALUE.search(line) is None or not any(map(str.isdigit, line)):
+        return False
+    if _IS_HANDLED.search(line.encode()) is not None:
         return False
     from stabdiag.readers.text.messages.failures import classify_failure, states_failure
 

@@ -82,6 +82,11 @@ Unable to determine the device handle for GPU 0000:1A:00.0: Unknown Error
 The notebook tried to allocate more memory than there is.
 Error executing job with overrides: ['lr=0.5']
 Host memory exhausted, the job is gone
+*** glibc detected *** python: double free or corruption (out): 0x00005f1e
+ERROR: DomainError with -0.7:
+Error in if (cost < best) { : missing value where TRUE/FALSE needed
+the loss blew up at step 230
+Loss has just exploded after 40 steps
 GPU 2 is lost, restart the machine
 oom_reaper: reaped process 88 (python), now anon-rss:0kB
 """.splitlines()
@@ -123,6 +128,9 @@ state: running
 event: epoch_end
 Error: 0.031
 ERROR: none
+Error in validation: 0.12
+the loss blew up in earlier runs
+double free shipping
 [ERROR] upload failed, retry in 3 s
 the limit was not exceeded
 except RuntimeError as error:  # CUDA out of memory
@@ -164,6 +172,10 @@ Error rate: 3.2 %
 12 failed examples are in errors.html
 0 errors
 killing old workers
+INFO: the infinite data stream is exhausted, stopping normally
+NaN values in the rows were replaced by 0 before training
+removed 9 rows with NaN labels
+Best model: epoch 97 (loss 1.2210)
 cancelled: false
 except RuntimeError as error:  # a crash
 the crash handler is ready

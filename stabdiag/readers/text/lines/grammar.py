@@ -36,7 +36,9 @@ VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"
 # The separators between names and values in frameworks: | lm loss: 7.07E-01 |, and "lr": "1e-4".
 # A field between bars needs the bar after it: another rank may have cut it short.
 BARS: Final = rb"(?<![^|])([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}[|\n]" % NUMBER_PATTERN
-QUOTED: Final = rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}]" % NUMBER_PATTERN
+QUOTED: Final = (
+    rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}](?!\d)" % NUMBER_PATTERN
+)
 
 # A text that is only a name and its value.
 PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER_PATTERN

@@ -108,7 +108,7 @@ _WITHOUT_SIGN: Final = lazy_pattern(_UNSIGNED_PAIR)
 
 # Separators of the sections of a line, and the words and numbers that alternate in a section:
 # | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms, and epoch 3: foo 1,200
-_SEPARATOR: Final = lazy_pattern(rb"[|;\[\](){}\t]|,(?!\d{3})|(?<=\d): ")
+_SEPARATOR: Final = lazy_pattern(rb"[|;\[\](){}\t]|,(?!\d)|(?<=\d): ")
 _NAME_TOKEN: Final = lazy_pattern(rb"[A-Za-z][\w./@-]{0,40}")
 # A full stop may follow it: iteration 7: perplexity 231.5.
 _WHOLE_NUMBER: Final = lazy_pattern(

@@ -111,7 +111,8 @@ _MAX_FAILURE_LINE: Final = 1000
 _NOT_FINITE: Final = (
     rb"(?<![\w./-])[-+]?(?:"
     rb"(?:nan/inf|inf/nan)s?(?! (?:check|guard|detect(?:ion|or)|filter|monitor))"
-    rb"|nans?|infs?|infinit(?:y|e)|non[- ]?finite|not (?:a )?finite|isn't finite"
+    rb"|nans?|infs?|infinity|infinite(?! (?:data|loop|loader|sampler|stream|iterator"
+    rb"|generator|horizon))|non[- ]?finite|not (?:a )?finite|isn't finite"
     rb"|no longer finite|diverged|(?:not|no longer) a number)"
     + rb"(?![\w/(-]|\.\w| (?:-{1,3}>|={1,3}>|~>|to|"
     + "→|⟶|➜".encode()
@@ -152,17 +153,8 @@ _FAILURE_WORDS_BY_PART: Final = {
     b"overflow": (b"stopping", b"aborting", b"terminating", b"exiting", b"halting"),
     b"scale": (
         *(b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
-        *(
-            b"reached",
-            b"hit ",
-            b"is at",
-            b"fell to",
-            b"dropped to",
-            b"at floor",
-            b"at the floor",
-            b"too small",
-            b" below ",
-        ),
+        *(b"reached", b"hit ", b"is at", b"fell to", b"dropped to", b"at floor", b"at the floor"),
+        *(b"too small", b" below "),
     ),
 }
 _INFINITE: Final = lazy_pattern(rb"infs?(?![\w/(-])")
@@ -207,10 +199,13 @@ _BOUND: Final = lazy_pattern(
     rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20} ?[:=] ?[-+]?inf"
 )
 
-# A count of such values, which is 0; or some samples of a batch, without which it was trained.
+# A count of such values, which is 0; or values of the data and samples of a batch, without which it
+# was trained.
 _NONE_COUNTED: Final = lazy_pattern(
     rb"(?:nans?|infs?|infinite|non-?finite)[\w /-]{0,30} ?[:=] ?0\s{0,9}$|(?<!all )\b\d{1,9}"
     rb"(?: of \d{1,9})? (?:sample|utterance)s?\b.{0,40}(?:nan|inf).{0,80}(?:ignor|skipp)ed"
+    rb"|nans?\b.{0,30}\b(?:data|rows?|labels?|inputs?|features?|columns?|cells)\b.{0,30}"
+    rb"\b(?:replac|fill|imput|remov|dropp|mask)ed\b"
 )
 
 # Source code, comments and settings.

@@ -135,11 +135,13 @@ SORTS: Final = (
     MessageKind(
         code=EventCode.LOSS_EXPLODED,
         title="the program stopped as the loss exploded",
-        anchors=(b"xplod", b"iverg", b"oss > ", b"oss exceed", b"oss too ", b"blew up"),
+        anchors=(b"xplod", b"iverg", b"oss > ", b"oss exceed", b"oss too ", b"blew ", b"blown "),
         line=lazy_pattern(
             rb"(?:[Ee]xplod(?:ed|ing)|[Dd]iverg(?:ed|ing|ence))\b[^\n]{0,60}"
             rb"\b(?:[Aa]bort|[Ss]topping|[Tt]erminating|[Ee]xiting|[Qq]uitting|[Gg]iving up"
             rb"|[Kk]illing)"
+            rb"|\b[Ll]oss (?:has |just ){0,2}(?:blew|blown|exploded|diverged)(?: up)? "
+            rb"(?:at|in|after) (?:\w{1,10} ){0,2}\d"
             rb"|(?:[Aa]bort|[Ss]topp|[Tt]erminat|[Ee]xit|[Qq]uitt)(?:ing|ed|ion)?\b[^\n]{0,40}"
             rb"(?:\b(?:exploded|exploding|diverged|diverging|divergence (?:detected|found)"
             rb"|blew up)\b"
@@ -199,7 +201,7 @@ SORTS: Final = (
             rb"|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)"
             rb"|[Ee]xit(?:ed|s|ing)?[- ]?(?:with )?(?:exit |error |return |non-?zero )?"
             rb"(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
-            rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|^double free or "
+            rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|\bdouble free or corr"
             rb"|^\w{0,12}(?:free|alloc|munmap_chunk)\w{0,20}\(\): [a-z]"
             rb"|^corrupted (?:size|double)"
             rb"|stack smashing detected|^Fatal Python error: "
@@ -263,14 +265,15 @@ LONE_EXCEPTION: Final = MessageKind(
     ),
     line=lazy_pattern(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] |Caused by: )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
-        rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$"
+        rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: | with |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$"
         rb"|StopIteration(?::|\s{0,9}$)|SystemExit: [1-9])"
         # Exceptions whose names do not say so: requests.exceptions.ReadTimeout: …
         rb"|^(?:[A-Za-z_]\w{0,60}\.){0,6}(?:exc|exceptions|errors)\.[A-Z]\w{2,60}: "
         rb"|^\s{0,8}what\(\): |^\*{0,3} ?Check failure stack trace"
         rb"|: [Aa]ssertion [`'][^\n]{1,400}' failed\.?\s{0,9}$"
         rb"|^terminate called (?:after throwing|without an active exception|recursively)"
-        rb"|^panic: |^thread '[^'\n]{1,40}' panicked at |^fatal error: |^Error in [^\n]{1,80}\) : "
+        rb"|^panic: |^thread '[^'\n]{1,40}' panicked at |^fatal error: "
+        rb"|^Error in [^\n]{1,80}[){}] ?: "
         rb"|^libc\+\+abi(?:\.dylib)?: terminating"
         # Java, Lua, Ruby, Elixir, Nim, and Cargo of a program in Rust.
         rb"|\bException in thread \"[^\"\n]{1,80}\" \S"
