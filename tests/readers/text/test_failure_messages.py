@@ -166,3 +166,22 @@ def test_every_rank_of_the_fused_optimizer_reports_an_overflow(tmp_path):
     assert series["loss_scale"].values.tolist()[:3] == [4, 2, 1]
     path.write_text("".join(2 * line.format(1, 1) + timer.format(n) for n in range(3)))
     assert stabdiag.diagnose(path).diagnosis.slug == "loss-scale-collapsed"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_lost"),
+    [
+        ("optimizer produced NaNs, dying", True),
+        ("The optimizer returned nan parameters. Exiting.", True),
+        ("the network predicted nan for all inputs", True),
+        ("gradients have nan, bailing out", True),
+        ("optimizer: adam, max_patience: inf", False),
+        ("The optimizer would have produced nan without clipping", False),
+        ("replaced nan values in 3 columns of the data", False),
+    ],
+)
+def test_an_optimizer_or_a_network_that_returned_nan(tmp_path, line, is_lost):
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"epoch {n} loss {3 - n / 20}\n" for n in range(24)) + f"{line}\n")
+    slug = stabdiag.diagnose(path).diagnosis.slug
+    assert slug == ("nan-dtype-unknown" if is_lost else "healthy")

@@ -21,7 +21,8 @@ _LONGEST_ALARM: Final = 300
 _ALARM: Final = lazy_pattern(
     rb"(?<![\w.-])(?:errors?(?! are| (?:feedback|budget|message|log|correction|compens))"
     rb"|err\w{0,2}_\w{2,20}|fail(?:ed|ure|s)?|fatal|abort(?! (?:threshold|on|flag|at))(?:ed|ing|s)?"
-    rb"|crash(?:ed)?|killed|killing|terminated|terminating|died|exceptions?(?! are)|panic|faults?"
+    rb"|crash(?:ed)?|killed|killing|terminated|terminating|died|dying|exceptions?(?! are)"
+    rb"|panic|faults?"
     rb"|unreachable|unexpected(?:ly)?|interrupted|disappeared|preempt(?:ed|ion)|evicted|cancell?ed"
     rb"|revoked|reclaimed|will (?:be )?terminated?|went down|(?:presumed|declared|is) dead"
     rb"|giving up|gave up|broken pipe|(?:reset|closed) by (?:the |a )?(?:remote )?peer"

@@ -62,19 +62,11 @@ _FAILURE_ANCHORS: Final = (
     *(
         b"NaN",
         *(b"is nan", b"is Nan"),
-        *(b"was nan", b"come nan", b"came nan", b"comes nan"),
+        *(b"was nan", b"come nan", b"came nan", b"comes nan", b"got nan", b"has nan", b"hit nan"),
+        *(b"ned nan", b"ced nan", b"ave nan", b"ted nan", b"tain nan", b"tains nan"),
         *(b"is inf", b"was inf", b"are inf", b"are nan"),
-        b"nan loss",
-        b"or nan",
-        b"inite",
-        b"infinity",
-        b"Infinity",
-        b"to inf",
-        b"to nan",
-        b"not a number",
-        b"no longer a number",
-        b"oss nan",
-        b"oss inf",
+        *(b"nan loss", b"or nan", b"inite", b"infinity", b"Infinity", b"to inf", b"to nan"),
+        *(b"not a number", b"no longer a number", b"oss nan", b"oss inf"),
         b"verflow detected",
         b"verflow occurred",
         b"verflow found",
@@ -168,7 +160,8 @@ _EXCEPTION_NAME: Final = lazy_pattern(
 _EXCEPTION_PARTS: Final = (b"Error", b"Exception", b"terminate called", b"Check failed")
 _SUBJECT: Final = lazy_pattern(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
-    rb"|parameters?|activations?|logits|model|training|train|optimization|objective"
+    rb"|parameters?|activations?|logits|model|training|train|optimi(?:zation|[sz]er(?! ?[:=(]))"
+    rb"|objective|network|the update"
     rb"|cost(?= (?:is|was|became|went|turned)))(?![a-z])"
     + "|损失|梯度|損失|勾配|p(?:e|é)rdida|perdas?|perte|verlust|потер".encode(),
 )
