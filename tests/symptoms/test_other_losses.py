@@ -36,6 +36,13 @@ def test_a_second_loss_that_goes_nan_is_a_warning(name):
     assert severities & {"warning", "error"}
 
 
+@pytest.mark.parametrize("name", ["test_loss", "val/seen_loss", "eval_loss_ema"])
+def test_a_second_evaluation_loss_that_goes_nan_is_a_warning(name):
+    findings = findings_by_slug(name, after(200, np.nan), val_loss=FALLING + 0.1)
+    assert findings["other-loss-nonfinite"].severity == "warning"
+    assert "healthy" in findings_by_slug(name, FALLING, val_loss=FALLING + 0.1)
+
+
 @pytest.mark.parametrize(
     "name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss", "kl", "box", "recon"]
 )

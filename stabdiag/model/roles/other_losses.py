@@ -85,8 +85,8 @@ def find_other_values(names: Iterable[str], taken: Collection[str]) -> list[str]
     """Return the columns of measurements of the training that serve no other role.
 
     Settings, rewards, evaluations, statistics such as a maximum, and scores are none of them,
-    except scores whose lower value is better: they may be a term of the loss. A wide log has none:
-    each column takes time and memory.
+    except scores whose lower value is better, which may be a term of the loss, and the losses of
+    further evaluations. A wide log has none: each column takes time and memory.
     """
     values = (name for name in names if name not in taken and _is_other_value(name))
     others = [*islice(values, MAX_OTHER_LOSSES + 1)]
@@ -97,7 +97,7 @@ def _is_other_value(name: str) -> bool:
     words = {*name_words(name)}
     # A penalty of the gradient is a term of the loss.
     is_property = words & PROPERTIES and not words & REGULARIZERS
-    if is_evaluation(name) or is_setting(name) or is_property:
+    if is_setting(name) or is_property or (is_evaluation(name) and "loss" not in words):
         return False
     if column_setting(name) is not None or is_an_lr(name) or is_a_reward(name, of_episodes=True):
         return False
