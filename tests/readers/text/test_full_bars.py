@@ -67,6 +67,21 @@ def test_the_epoch_may_be_on_either_bar(put, first, second):
     assert read["eval_loss"].values.tolist() == EVALUATED
 
 
+@pytest.mark.parametrize("label", ["", "Epoch {}\n"])
+@pytest.mark.parametrize("bar", [tqdm, before_the_bar])
+@pytest.mark.parametrize("totals", [(60, 9, 12), (60, 9, 9)])
+def test_the_third_bar_is_a_test(put, label, bar, totals):
+    lines = []
+    for epoch, (trained, evaluated) in enumerate(zip(LOSSES, EVALUATED, strict=True)):
+        values = (trained, evaluated, evaluated + 0.5)
+        own = [bar(total, loss) for total, loss in zip(totals, values, strict=True)]
+        lines += [label.format(epoch) + own[0], *own[1:]]
+    read = series(put, lines)
+    assert read["loss"].values.tolist() == LOSSES
+    if len({*totals}) == len(totals):
+        assert read["eval_loss"].values.tolist() == EVALUATED
+
+
 def test_bars_of_two_networks_are_no_evaluation(put):
     lines = []
     for epoch, (a, b) in enumerate(zip(LOSSES, EVALUATED, strict=True)):

@@ -52,7 +52,7 @@ from stabdiag.readers.text.lines.measure_words import (
 )
 from stabdiag.readers.text.losses.evaluation_blocks import (
     EvaluationBlocks,
-    find_evaluation_bar,
+    find_evaluation_bars,
     find_evaluation_positions,
     has_evaluation_blocks,
 )
@@ -98,10 +98,10 @@ def evidence(data: bytes) -> TextEvidence | None:
     result = _find_evidence(EvaluationBlocks().mark(data) if has_blocks else data)
     if not has_blocks and (result is None or result.counter in (None, EPOCH)):
         is_counted = result is not None and result.counter is not None
-        bar = find_evaluation_bar(data, is_counted=is_counted)
-        if bar is not None:
-            normalizations = (*normalizations, bar)
-            result = _find_evidence(normalize(data, (bar,)))
+        bars = find_evaluation_bars(data, is_counted=is_counted)
+        if bars:
+            normalizations = (*normalizations, *bars)
+            result = _find_evidence(normalize(data, bars))
     if result is None and not scores:
         return None
     if (result is None or result.counter is None) and (row := find_counter(data)) is not None:

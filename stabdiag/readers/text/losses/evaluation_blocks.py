@@ -65,6 +65,8 @@ _EVALUATION_HEAD: Final = 1 << 19
 # A bar that is full: 3708/3708. The fewest pairs of bars, and the most that are searched.
 _FULL_BAR: Final = lazy_pattern(rb"(?<![\d/])(\d{1,9})/\1(?![\d/])")
 _MIN_BARS: Final = 2
+_BAR_NAMES: Final = (b"Validation - ", b"Test - ")
+_BAR_OF_TOTAL: Final = rb"(?m)^(?=[^\n]{0,400}(?<!\d)%b/%b(?!\d))"
 # The words of its line. The epoch may be on the first bar of a pair only.
 _BAR_WORD: Final = lazy_pattern(rb"[A-Za-z]+")
 _EPOCH_LABEL: Final = lazy_pattern(rb"(?i)\bepochs?\b")
@@ -168,29 +170,38 @@ def has_evaluation_blocks(data: bytes) -> bool:
     return any({*names} <= trained for names in {*evaluated} for trained in usual)
 
 
-def find_evaluation_bar(data: bytes, *, is_counted: bool) -> Normalization | None:
-    """Return the replacement that marks the second of the two bars of each epoch as an evaluation.
+def find_evaluation_bars(data: bytes, *, is_counted: bool) -> tuple[Normalization, ...]:
+    """Return the replacements that mark the bars behind the first one of each epoch.
 
     Processing |####| (3708/3708) … Loss: 0.0030, then (493/493): the bars are only drawn when full,
-    and the lines differ only in their totals. Return None for another log. In a log whose lines
-    name the epoch (``is_counted``), all lines must have such bars, and the same words.
+    and the lines differ only in their totals. The second bar is an evaluation, and a third one a
+    test. Return nothing for another log. In a log whose lines name the epoch (``is_counted``), all
+    lines must have such bars, and the same words.
     """
     lines = [line for _, line in islice(lines_with_a_loss(data[:_EVALUATION_HEAD]), _MAX_BARS)]
     # The last epoch is full, too: 10/10.
     bars = [totals[-1] for totals in map(_FULL_BAR.findall, lines) if totals]
-    first, second = bars[::2], bars[1::2]
-    pair = {*first}, {*second}
-    if len(second) < _MIN_BARS or len(pair[0]) > 1 or len(pair[1]) > 1 or pair[0] == pair[1]:
-        return None
-    if is_counted and (len(bars) < len(lines) or len({*map(_label, lines)}) > 1):
-        return None
-    bar = rb"(?m)^(?=[^\n]{0,400}(?<!\d)%b/%b(?!\d))" % (second[0], second[0])
-    return Normalization((), bar, b"Validation - ")
+    is_alike = len(bars) == len(lines) and len({*map(_label, lines)}) <= 1
+    for count in range(2, 2 + len(_BAR_NAMES)):
+        if (is_counted or count > 2) and not is_alike:
+            continue
+        first, *others = (bars[at::count] for at in range(count))
+        totals = [{*own} for own in (first, *others)]
+        is_regular = len(others[-1]) >= _MIN_BARS and all(len(own) == 1 for own in totals)
+        if is_regular and totals[0].isdisjoint(set().union(*totals[1:])):
+            pairs = [*zip(others, _BAR_NAMES, strict=False)]
+            names = {own[0]: name for own, name in reversed(pairs)}
+            return tuple(
+                Normalization((), _BAR_OF_TOTAL % (total, total), name)
+                for total, name in names.items()
+            )
+    return ()
 
 
 def _label(line: bytes) -> bytes:
     """Return the words of a line with a bar, without the epoch."""
-    return b" ".join(_BAR_WORD.findall(_EPOCH_LABEL.sub(b"", line)))
+    words = _BAR_WORD.findall(_EPOCH_LABEL.sub(b"", line))
+    return b" ".join(word for word in words if word.lower() not in (b"nan", b"inf"))
 
 
 def find_evaluation_positions(data: bytes) -> Normalization | None:
