@@ -39,6 +39,7 @@ def alternating(heading, after=""):
         "2024-01-05 10:00:00,123 - INFO - Evaluating on the test set",
         "[03/10 18:38:38] Validation at epoch 5",
         "开始验证",
+        "└── Validation",
     ],
 )
 def test_a_heading_announces_the_line_of_an_evaluation(series, heading):

@@ -23,7 +23,7 @@ from stabdiag.readers.text.lines.tokens import line_fields, lines_with_a_loss
 # epoch 5, testing in eval mode, ===== Start evaluating =====, 开始验证
 _HEADING: Final = lazy_pattern(
     # Two classes in a row would take quadratic time.
-    rb"[\s\d:.,/T=*#>+|\[\]()-]{0,120}"
+    rb"(?:[\s\d:.,/T=*#>+|\[\]()-]|\xe2\x94[\x80-\xbf]){0,120}"
     rb"(?:(?:[a-z_.]{1,40} )?\[?(?:INFO|DEBUG)\]?[\s:|-]{1,6}[\s\d:.,=*#>|\[\]()-]{0,60})?"
     rb"(?:epoch[ :#]{1,3}\d{1,6}[ :,-]{1,4})?"
     rb"(?:(?:start|begin|run|now|perform)(?:ning|ing|s)?(?: the| an| to|,)? )?"
