@@ -158,7 +158,7 @@ def test_every_rank_of_the_fused_optimizer_reports_an_overflow(tmp_path):
     line = "[fused_optimizer.py:316:_update_scale] Reducing dynamic loss scale from {} to {}\n"
     timer = "[timer.py:166:stop] 0/{}, SamplesPerSec=28.75\n"
     path.write_text(
-        "".join(2 * line.format(scale, scale // 2) + timer.format(scale) for scale in (8, 4, 2))
+        "".join(2 * line.format(scale, scale // 2) + 5 * timer.format(scale) for scale in (8, 4, 2))
         + line.format(1, 1)
         + "[Rank 0] Overflow detected. Skipping step. Attempted loss scale: 1, reducing to 1\n"
     )

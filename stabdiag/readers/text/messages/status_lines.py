@@ -138,10 +138,10 @@ _FAIRSEQ = StatusLine(
 # engine may report the same overflow below.
 _FUSED = StatusLine(
     pattern=(
-        rb"Reducing dynamic loss scale from %b to (%b)(?=[ \t\r]{0,8}(?:\n|$))"
+        rb"Reducing dynamic loss scale from %b to (?P<scale>%b)(?=[ \t\r]{0,8}(?:\n|$))"
         rb"(?![ \t\r]{0,8}\n[^\n]{0,200}Reducing dynamic loss scale)"
-        rb"(?!(?:[^\n]{0,200}\n){1,2}[^\n]{0,200}Attempted loss scale)"
-        % (NUMBER_PATTERN, NUMBER_PATTERN)
+        rb"(?!(?:[^\n]{0,200}\n){1,5}[^\n]{0,200}Attempted loss scale: [^,\n]{1,20},"
+        rb" reducing to (?P=scale)(?![\d.]\d))" % (NUMBER_PATTERN, NUMBER_PATTERN)
     ),
     names=(_SCALE,),
     fixed=SKIPPED,
