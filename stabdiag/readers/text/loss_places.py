@@ -26,7 +26,7 @@ from stabdiag.model.text import plural
 from stabdiag.readers.text.lines.clean import find_positions
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
-from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE
+from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, states_course
 from stabdiag.readers.values import NULL_WORDS
 
 # This many records of a block show where the loss is. A place counts if several have it.
@@ -197,6 +197,7 @@ class LossPlaces:
                 self._between, self._since = self._between + self._since, 0
                 continue
             is_other = number not in reports and line.translate(ALL_DIGITS).rstrip(b"\n") in forms
+            is_other &= not states_course(line)
             if is_other and (self._has_loss_at_start or _BAR_START.search(line) is None):
                 self._count += 1
                 self._since += 1

@@ -43,6 +43,7 @@ from stabdiag.readers.text.unread_forms import (
     other_words,
     repeats_loss,
     row_form,
+    states_course,
     whole_line,
 )
 
@@ -295,7 +296,7 @@ class UnreadLines:
 
         ``same_digits`` is the line with digits other than 0 as 1.
         """
-        is_named = names_loss(line)
+        is_named = names_loss(line) and not states_course(line)
         alike = is_named and loss_shape(line) in self._known_shapes()
         if not alike:
             is_record = is_named and has_loss_value(same_digits)

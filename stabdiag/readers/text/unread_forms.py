@@ -94,6 +94,18 @@ def _count_equal(text: bytes, other: bytes) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(text), len(other)))
 
 
+# A sentence about the course of the loss has no value: Epoch 3 loss improved
+_COURSE: Final = lazy_pattern(
+    rb"(?i)loss[\"']? (?:has |is |was )?(?:improved|improves|decreased|decreases|unchanged"
+    rb"|converged|plateaued|stable)[.!\s]{0,8}$"
+)
+
+
+def states_course(line: bytes) -> bool:
+    """Return True if a line says in words how the loss changed, and has no value of it."""
+    return _COURSE.search(line) is not None
+
+
 def names_loss(data: bytes) -> bool:
     """Return True if a text may name a loss, or the cost of Marian."""
     return b"oss" in data.lower() or b" : Cost " in data

@@ -151,3 +151,11 @@ def test_a_loss_that_is_missing_where_each_bar_begins_is_a_placeholder(put, plac
 @pytest.mark.parametrize("at", [range(30, 40), [0, 10, 20, 30, 40, 45, 50], range(50, 60)])
 def test_a_loss_that_fails_elsewhere_is_no_placeholder(put, at):
     assert stabdiag.diagnose(put(bars("nan", at))).diagnosis.severity == "error"
+
+
+@pytest.mark.parametrize("words", ["improved", "has improved!", "decreased", "is unchanged."])
+def test_words_about_the_course_of_the_loss_are_no_value(put, words):
+    lines = [f"Epoch {n} loss {loss}" for n, loss in enumerate(LOSSES)]
+    text = "\n".join([*lines, f"Epoch 60 loss {words}", ""])
+    assert stabdiag.diagnose(put(text)).diagnosis.slug == "healthy"
+    assert stabdiag.diagnose(put(text.replace(words, "lost"))).diagnosis.slug != "healthy"
