@@ -390,3 +390,21 @@ def test_a_second_time_on_a_line_is_a_part_of_its_record(read):
     record = "2024-01-05 15:{n:02d}:00 step {n} loss {loss:.2f} 2024-01-06 15:{n:02d}:00 lr 0.1\n"
     series = read("".join(record.format(n=n, loss=loss_at(n)) for n in range(40))).series
     assert series["lr"].steps.tolist() == series["loss"].steps.tolist() == list(range(40))
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize(
+    "message",
+    ["val_acc did not improve", "val_loss improved from 2.5 to 2.4, saving model to a.h5"],
+)
+def test_keras_reports_on_the_epoch_before_in_the_next_one(read, end, message):
+    text = ""
+    for n in range(1, 12):
+        text += f"Epoch {n}/40\n 50/472 [==>.................] - ETA: 2s - loss: {3 - n / 8}"
+        text += f"{end}Epoch {n - 1:05d}: {message}\n" if n > 1 else "\n"
+        text += f"472/472 [=====================] - 9s - loss: {3 - n / 9:.4f}"
+        text += f" - val_loss: {3.5 - n / 9}\n"
+    series = read(text).series
+    assert series["eval_loss"].values.tolist() == pytest.approx([3.5 - n / 9 for n in range(1, 12)])
+    assert len(series["loss"].values) == 22
+    assert all(a < b for a, b in zip(series["loss"].steps, series["loss"].steps[1:], strict=False))

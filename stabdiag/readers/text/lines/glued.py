@@ -144,6 +144,13 @@ _DRAWN_TWICE: Final = lazy_pattern(
 )
 _COMPLETE_BAR_ENDS: Final = (b"=] - ETA: 0s - ", b"\xe2\x94\x81 ")
 
+# Keras 2.0 counts epochs from 0 in the messages of callbacks, and prints them in the next epoch:
+# Epoch 3/40
+#  50/472 [==>...................] - ETA: 2s - loss: 0.44Epoch 00001: val_loss did not improve
+_KERAS_EPOCH: Final = lazy_pattern(
+    rb"Epoch (\d{1,6})(?:/\d{1,6}\b|(: (?:\w{1,60} (?:improved|did not)|saving model|reducing)))"
+)
+
 # The label of a bar that ends at the width of the terminal; the next one follows without a blank:
 # Training epoch 3 loss: 0.5:  79%|7| 104/131 [00Training epoch 3 loss: 0.5:  80%|8| 105/131 [00
 _BAR_LABEL: Final = lazy_pattern(rb"(?m)(?:^|\r)([A-Za-z][A-Za-z_./ -]{4,40})[^\n\r]{80}")
@@ -182,6 +189,8 @@ def separate_records(block: bytes) -> bytes:
 
     The block begins with a newline.
     """
+    if may_contain(block, b": val_") and b"Epoch " in block:
+        block = _without_past_epochs(block)
     lines = count_line_ends(block) - 1 + (block.count(b"\r") if b"\r" in block else 0)
     if may_contain(block, _BAR):
         block = _separate_bars(block, lines)
@@ -204,6 +213,22 @@ def separate_records(block: bytes) -> bytes:
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
     return _separate_long_lines(block)
+
+
+def _without_past_epochs(block: bytes) -> bytes:
+    """Return a block whose messages of the epoch before the current one do not name it."""
+    epoch = 0
+
+    def replaced(match: re.Match[bytes]) -> bytes:
+        nonlocal epoch
+        if match[2] is None:
+            epoch = int(match[1])
+        if match[2] is None or int(match[1]) != epoch - 1:
+            return match[0]
+        is_glued = match.start() > 0 and block[match.start() - 1 : match.start()] not in b"\r\n"
+        return b"%bMessage%b" % (b"\r" if is_glued else b"", match[2])
+
+    return _KERAS_EPOCH.sub(replaced, block)
 
 
 def _separate_bars(block: bytes, lines: int) -> bytes:
