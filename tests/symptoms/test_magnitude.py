@@ -197,3 +197,7 @@ def test_exploding_activations_are_compared_with_the_fp16_maximum(
 def test_a_huge_loss_is_no_multiple_of_a_cross_entropy(symptom):
     run = {"step": [0, 100, 200, 300], "loss": [3.57e23, 2.09e24, 1.24e26, 6.15e25]}
     assert symptom("loss-implausible", run).title == "The loss is impossibly large"
+
+
+def test_a_loss_that_falls_to_nothing_was_not_too_large(symptom):
+    assert symptom("loss-implausible", {"step": [0, 1, 2], "loss": [118.5, 9.5e-9, 5.5e-9]}) is None

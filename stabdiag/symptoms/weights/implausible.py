@@ -78,6 +78,8 @@ def loss_implausible(case: Case) -> Evidence | None:
             return outlier
     # A loss that falls to nearly 0, as a discriminator's, was not too large before.
     plausible = max(usual, median(sizes[:MIN_CONSECUTIVE])) if len(sizes) else usual
+    # Below the precision of fp32 next to 1, it is as good as 0.
+    plausible = max(plausible, float(np.finfo(np.float32).eps))
     bar = (
         min(FP32_SQUARE_OVERFLOW, _ORDERS * plausible)
         if len(sizes) >= MIN_CONSECUTIVE and usual > 0
