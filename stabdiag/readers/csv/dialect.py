@@ -14,6 +14,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import name_words, names_measurements
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv.cells import (
     BLANKS,
@@ -46,6 +47,9 @@ _NAME_AND_VALUE: Final = 2
 # This many lines below the header are checked. At most this fraction may have another width.
 LINES: Final = 50
 _MAX_RAGGED: Final = 0.5
+
+# As many words are not the name of a column.
+_MIN_SENTENCE_WORDS: Final = 4
 
 
 @frozen
@@ -180,7 +184,7 @@ def _divided(
     if delimiter == BLANKS and not _is_table(header, rows, above or header):
         return None
     rows, commas = pointed(rows, delimiter)
-    if len(header) == 1 and _has_words(header[0], rows):
+    if len(header) == 1 and (_has_words(header[0], rows) or _is_sentence(header[0])):
         return None  # a text with some numbers alone on a line, maybe below their names
     # A printed table has a reader of its own: in Markdown, or with a heading of two lines.
     if (
@@ -224,6 +228,12 @@ def _has_words(name: str, rows: Sequence[Sequence[str]]) -> bool:
     if not words:
         return False
     return not assign([name]).columns or any(assign([word]).columns for word in words - {name})
+
+
+def _is_sentence(name: str) -> bool:
+    """Return True if the name of the only column is words that name no measure."""
+    is_long = len(name.split()) >= _MIN_SENTENCE_WORDS
+    return is_long and not (assign([name]).columns or score_direction(name))
 
 
 # # epoch, loss; % step loss; # columns: step, loss

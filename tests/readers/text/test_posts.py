@@ -305,9 +305,15 @@ def test_an_interval_and_a_value_are_not_evaluations(diagnosed):
 
 def test_a_sentence_about_nan_above_the_log_is_not_a_record(diagnosed):
     lines = "".join(f"step {10 * n}: loss {falling(n, 40):.4f}\n" for n in range(40))
-    report = diagnosed(f"My loss = nan after some steps, see below.\n\n{lines}")
-    assert report.diagnosis.slug == "healthy"
-    assert [finding.slug for finding in report.findings] == ["healthy"]
+    for sentence in (
+        "My loss = nan after some steps, see below.",
+        'I always get a nan loss after "WARNING: received a nan loss", can I skip it?',
+    ):
+        report = diagnosed(f"{sentence}\n\n{lines}")
+        assert report.diagnosis.slug == "healthy"
+        assert [finding.slug for finding in report.findings] == ["healthy"]
+    report = diagnosed(f"WARNING: received a nan loss, setting loss value to 0\n{lines}")
+    assert report.diagnosis.slug != "healthy"
 
 
 @pytest.mark.parametrize(
@@ -720,3 +726,17 @@ def test_the_short_names_of_vse(diagnosed):
     assert series["loss"].values.tolist() == [round(falling(n, 12), 4) for n in range(12)]
     assert series["loss"].steps.tolist() == [*range(0, 1200, 100)]
     assert set(series["lr"].values) == {0.0002}
+
+
+COMMENTS = ["", "   <-- here", "  # a spike (step 4)", "", " ← again", " // fine", "", " --> no"]
+
+
+def test_a_user_may_comment_on_a_record(diagnosed):
+    rows = [f"{{'loss': {3 - n / 8}, 'grad_norm': 0.5}}{text}\n" for n, text in enumerate(COMMENTS)]
+    assert losses_in(diagnosed("".join(rows))) == [3 - n / 8 for n in range(len(COMMENTS))]
+
+
+def test_a_line_of_words_above_the_losses_of_components(diagnosed):
+    rows = [f"{{'ner': {30 - n}.5}}\n" for n in range(8)]
+    for words in ("", "Created blank 'en' model\n", "This is what the program prints:\n\n"):
+        assert losses_in(diagnosed(words + "".join(rows))) == [30.5 - n for n in range(8)]

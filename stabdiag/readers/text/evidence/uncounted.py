@@ -37,6 +37,11 @@ _DECIMALS: Final = lazy_pattern(rb"\.\d{2}")
 # Blanks, and the signs that a bar is drawn with.
 _BAR_SIGNS: Final = lazy_pattern(rb"[\s#=>.*|\x80-\xff-]+")
 
+# A comment that a user adds behind a record of a paste.
+_USER_COMMENT: Final = lazy_pattern(
+    rb"(?<=[\d)\]}])[ \t]{1,20}(?:<[-=]{1,8}|[-=]{1,8}>|#|//|\xe2\x86\x90)[ \t]{0,8}[A-Za-z][^\n]*"
+)
+
 # And two with different losses if the text has no other lines and no other numbers.
 _MIN_ALONE: Final = 2
 
@@ -142,9 +147,17 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     lines = _loss_lines(data, loss, sample)
     first = data.find(lines[0]) if lines else 0
     between = data[first : sample.end].split(b"\n") if lines else ()
-    alike = len({_BAR_SIGNS.sub(b" ", _NUMBER_TOKEN.sub(b"", line)).strip() for line in lines}) == 1
+    records = [_without_comment(line) for line in lines]
+    forms = {_BAR_SIGNS.sub(b" ", _NUMBER_TOKEN.sub(b"", record)).strip() for record in records}
+    alike = len(forms) == 1
     apart = _LINES_OF_PAIR if _has_twin(loss, sample) else _LINES_APART
     return alike and sum(map(bool, map(bytes.strip, between))) <= apart * len(lines)
+
+
+def _without_comment(line: bytes) -> bytes:
+    """Return a line without the comment that a user added: {'loss': 2.5} <-- here, … # spike."""
+    comment = _USER_COMMENT.search(line)
+    return line if comment is None else line[: comment.start()]
 
 
 def _has_twin(loss: str, sample: Sample) -> bool:

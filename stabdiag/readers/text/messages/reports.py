@@ -24,6 +24,9 @@ from stabdiag.readers.text.messages.failures import (
     is_exception,
 )
 
+# The words of a sentence before what it quotes: I get a nan after "WARNING: …
+_OPENED_QUOTE: Final = lazy_pattern(rb"(?:[A-Za-z']{1,20},? ){3}[\"'`]{1,3}[\[(]?\Z")
+
 # An exception, or the level of a logger.
 _IS_LOGGED: Final = lazy_pattern(
     rb"(?:[Ee]rror|[Ee]xception|ERROR|WARN\w{0,3}|[Ww]arning|INFO|FATAL|CRITICAL)\b"
@@ -116,9 +119,17 @@ def without_introduction(
         for at in part.starts
         if at < first
     }
-    sentences = [(begin, end) for begin, end in lines if not _IS_LOGGED.search(data[begin:end])]
+    sentences = [(begin, end) for begin, end in lines if not _is_logged(data[begin:end])]
     kept = [_part_without(part, sentences) for part in reports]
     return [part for part in kept if part.starts]
+
+
+def _is_logged(line: bytes) -> bool:
+    """Return True if a program wrote a line, unless a sentence quotes what the program wrote."""
+    level = _IS_LOGGED.search(line)
+    if level is None:
+        return False
+    return _OPENED_QUOTE.search(line[: level.start()]) is None
 
 
 def logs_failure(data: bytes) -> bool:
