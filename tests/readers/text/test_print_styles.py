@@ -203,3 +203,39 @@ def test_several_words_name_a_score_without_a_sign(diagnosed, written, name):
 def test_words_in_front_of_a_number_of_something_else_are_no_score(diagnosed):
     form = "Epoch {n} loss {v} of the best score 0.5 found by seed 0.{n:02d}"
     assert len(diagnosed(lines(form)).history.series) == 1
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Loss after {n} iterations: {v}",
+        "Total error after {n} epochs is {v}",
+        "Mean squared error after {n} rounds = {v}",
+        "loss(x, y) = {v} (tracked)",
+        "loss(X[1], model) = {v}",
+        "J(theta) = {v}",
+        "J(w, b): {v}",
+        "Sum of squared errors: {v}",
+        "epoch:{n}--------training_loss:{v}--------valid_loss:{w}",
+        "loss train: {v}, validate: {w}",
+    ],
+)
+def test_other_sentences_of_a_loss_are_read(diagnosed, form):
+    series = diagnosed(lines(form)).history.series
+    assert series["loss"].values.tolist() == LOSSES
+    if "{n}" in form:
+        assert series["loss"].steps.tolist() == list(range(1, 13))
+    if "{w}" in form:
+        np.testing.assert_allclose(series["eval_loss"].values, np.add(LOSSES, 0.1))
+
+
+@pytest.mark.parametrize("form", ["accuracy: {v}", "Test F1 {v}", "bleu = {v}"])
+def test_scores_without_a_counter(diagnosed, form):
+    text = lines(form, [0.5 + n / 50 for n in range(12)])
+    report = diagnosed(text)
+    assert report.diagnosis.slug == "insufficient-data"
+    assert "from 0.5 to 0.72" in report.diagnosis.summary
+    # Other lines may list models, and a few scores may be of folds.
+    for other in ("Results of the models\n" + text, "".join(text.splitlines(keepends=True)[:4])):
+        with pytest.raises(LogError):
+            diagnosed(other)

@@ -82,7 +82,7 @@ QUALIFIED_NAMES: Final = tuple(
 
 
 # A measure, and its value on each split: loss train 2.31, val 2.40; cost tr=2.31 te=2.40
-_SPLITS_BEHIND: Final = b"val|valid|validation|va|test|te|dev|eval"
+_SPLITS_BEHIND: Final = b"val|valid|validat(?:e|ion)|va|test|te|dev|eval"
 SPLITS_OF_MEASURES: Final = tuple(
     Normalization(
         (b"%b %b" % (measure, split),),
@@ -117,7 +117,10 @@ COUNTS_BEFORE_UNITS: Final = tuple(
         b" after %b \\1: " % counter,
     )
     for unit, counter in (
-        *((unit, unit) for unit in (b"epoch", b"episode", b"step", b"iteration", b"update")),
+        *(
+            (unit, unit)
+            for unit in (b"epoch", b"episode", b"step", b"iteration", b"update", b"round")
+        ),
         *((unit, b"step") for unit in (b"example", b"sample", b"batche", b"sentence", b"game")),
     )
 )
@@ -255,18 +258,26 @@ OTHER_PAIRS: Final = (
         rb"([-+]?(?:\d{1,12}\.\d{1,12}|[nN]a[nN]|inf))(?:_(?=[A-Za-z])|(?![\w.]))",
         rb": \1 ",
     ),
-    # Epoch 3......loss 2.31......val 2.40, loss.......2.31
+    # Epoch 3......loss 2.31......val 2.40, loss.......2.31, epoch:3------loss:2.31------val:2.40
     *(
         Normalization(
-            (b"....", b"oss"),
-            rb"\.\.\.\.(?<=%b\.\.\.\.)\.{0,76} ?(?=%b)" % (before, behind),
+            (4 * sign, b"oss"),
+            rb"%b{4}(?<=%b%b{4})%b{0,76} ?(?=%b)"
+            % (re.escape(sign), before, re.escape(sign), re.escape(sign), behind),
             replacement,
         )
+        for sign in (b".", b"-")
         for before, behind, replacement in (
             (rb"\d", b"[A-Za-z]", b"  "),
             (b"nan", b"[A-Za-z]", b"  "),
             (b"[A-Za-z]", rb"[-+\d]|nan", b": "),
         )
+    ),
+    # @show loss(x, y) in Julia: loss(x, y) = 2.31
+    Normalization(
+        (b"loss(", b") = "),
+        rb"\bloss\([A-Za-z_][^()\n=]{0,60}\)(?= = %b)" % NUMBER_PATTERN,
+        b"loss",
     ),
     # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
     Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
@@ -276,6 +287,18 @@ OTHER_PAIRS: Final = (
         (b"Eit ", b" Le "),
         rb"\bEit (\d{1,12}[ \t]{1,4}lr %b[ \t]{1,4})Le (?=%b)" % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb"step \1loss ",
+    ),
+    # J(theta) = 2.31, as lectures call a cost
+    Normalization(
+        (b"J(",),
+        rb"\bJ\((?:[Tt]hetas?|\xce\xb8|[wW]|b)[^()\n]{0,20}\)(?= ?[:=] ?%b)" % NUMBER_PATTERN,
+        b"cost",
+    ),
+    # Sum of squared errors: 2.31
+    Normalization(
+        (b"um of ", b"rrors"),
+        rb"(?i)\bsum of (?:the )?(?:squared?|absolute) errors?(?= ?[:=] ?%b)" % NUMBER_PATTERN,
+        b"squared error",
     ),
     # total 2.87 = seg 1.89 + det 0.93 + 0.1*reg 0.48, a total and its terms
     Normalization(
