@@ -28,6 +28,10 @@ INCONCLUSIVE_OUTCOMES = frozenset({HEALTHY, INSUFFICIENT_DATA})
 
 # The action for each kind of content that was not read, the most informative first.
 _ACTIONS = {
+    EventCode.LOSS_UNKNOWN: (
+        ActionKind.INSPECT_LOG,
+        "Say which column is the loss, with --column loss=NAME, and diagnose the log again.",
+    ),
     EventCode.CELLS_LEFT_OUT: (
         ActionKind.INSPECT_LOG,
         "Look at the values that cannot be read: a loss that is not a number any more has most "
@@ -59,18 +63,25 @@ def partly_read(case: Case) -> Finding | None:
     if not left_out:
         return None
     course = describe_course(case)
+    course += " " if course else ""
+    parts = listed([event.message for event in left_out])
     codes = {event.code for event in left_out}
     kind, action = next(pair for code, pair in _ACTIONS.items() if code in codes)
     leaf = OUTCOME_BY_SLUG[PARTLY_READ]
+    title = leaf.title
+    summary = (
+        f"{_judged(history)}. {course}Not read: {parts}. Whether the run failed there is unknown."
+    )
+    if codes == {EventCode.LOSS_UNKNOWN}:
+        title = "No column is known to be the loss"
+        summary = f"The log has {parts}. {course}Whether the run failed is unknown."
     return Finding(
         slug=leaf.slug,
         severity=leaf.severity,
         section=leaf.section,
         question="Q1.1",
-        title=leaf.title,
-        summary=f"{_judged(history)}. {course}{' ' if course else ''}"
-        f"Not read: {listed([e.message for e in left_out])}. "
-        "Whether the run failed there is unknown.",
+        title=title,
+        summary=summary,
         actions=(Action(kind, action),),
         unit=history.unit,
         evidence=_evidence(history, left_out),

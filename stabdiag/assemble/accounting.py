@@ -76,7 +76,7 @@ def _unknown_values(columns: Columns, names: Mapping[str, str]) -> Iterator[Left
     courses += [repr(shown_name(name)) for name in free[SHOWN_NAMES:]]
     only = f", only {and_more(courses, SHOWN_NAMES)}" if free else ""
     yield LeftOut(
-        code=EventCode.RECORDS_LEFT_OUT,
+        code=EventCode.LOSS_UNKNOWN,
         message=f"{plural(columns.rows, 'record')} without a known loss{only}",
         count=columns.rows,
     )

@@ -210,7 +210,7 @@ def _next(comparison: Comparison) -> Action:
         )
     return Action(
         ActionKind.DO_NOTHING,
-        "No action needed. Run `stabdiag check` to see whether each run is healthy.",
+        "No action needed. Run stabdiag check to see whether each run is healthy.",
     )
 
 

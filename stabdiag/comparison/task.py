@@ -118,7 +118,7 @@ def different_training(comparison: Comparison) -> Iterator[Finding]:
         next_actions=(
             Action(
                 ActionKind.SEE_FINDING,
-                "Run `stabdiag check` on these logs to see whether each run is healthy.",
+                "Run stabdiag check on these logs to see whether each run is healthy.",
             ),
         ),
         measured={"runs": len(comparison.runs)},

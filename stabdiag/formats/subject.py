@@ -101,7 +101,9 @@ def source_facts(report: Report) -> list[str]:
     if source.unreadable:
         facts.append(f"{source.unreadable} unreadable")
     if first is not None:
-        facts.append(f"{report.history.unit}s {first} to {report.history.last_step}")
+        last = report.history.last_step
+        span = f" {first}" if first == last else f"s {first} to {last}"
+        facts.append(f"{report.history.unit}{span}")
     if source.attempts > 1:
         facts.append(f"attempt {source.attempt} of {source.attempts}")
     if report.literal:
@@ -142,7 +144,8 @@ def baseline_note(report: Report) -> Iterator[tuple[str, str]]:
 
 def _columns(report: Report, *, verbose: bool) -> Iterator[tuple[str, str]]:
     for role, series in report.history.series.items():
-        if series.column != role and (verbose or role == "loss"):
+        is_alias = series.column != role if verbose else series.column.lower() != role
+        if is_alias and (verbose or role == "loss"):
             yield "column", f"{role} is read from {series.column}"
 
 

@@ -53,6 +53,7 @@ class EventCode(StrEnum):
     CELLS_LEFT_OUT = "cells-left-out"
     RECORDS_LEFT_OUT = "records-left-out"
     LOGS_LEFT_OUT = "logs-left-out"
+    LOSS_UNKNOWN = "loss-unknown"
     FORM_CHANGED = "form-changed"
     LINES_OMITTED = "lines-omitted"
 

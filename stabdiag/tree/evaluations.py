@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stabdiag.model.text import num
+from stabdiag.model.text import num, times
 from stabdiag.stats.course import end_level, evaluation_level
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import FAR_RATIO, MIN_CONSECUTIVE
@@ -59,6 +59,6 @@ def _gap(case: Case) -> str:
     if not 0 < FAR_RATIO * train <= last:
         return ""
     return (
-        f"The evaluation loss ends {num(last / train)} times above the training loss: compare how "
-        "both are computed, or the model memorizes."
+        f"The evaluation loss ends at {times(last / train)} the training loss: both are computed "
+        "differently, or the model memorizes."
     )

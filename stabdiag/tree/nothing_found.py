@@ -213,7 +213,8 @@ def _log_more(case: Case) -> Action:
     count = len(case.loss)
     logged = "this loss is" if count == 1 else f"these {count} losses are"
     text = (
-        f"Diagnose the whole log if {logged} a part of it, or log the loss more often ({needed})."
+        f"Diagnose the whole log if {logged} only a part of it, or log the loss more often "
+        f"({needed})."
     )
     return Action(ActionKind.LOG_MORE, text, setting="loss")
 

@@ -183,7 +183,7 @@ def test_the_causes_are_those_of_the_tree(run, causes):
 
 def test_the_cause_of_a_spike_that_stayed_is_part_of_the_first_action():
     text = postmortem(diagnosed("spike-persistent-moments"))
-    assert text.count("Look at the batch before the restart") == 2
+    assert text.count("Look at the batch of step 501 first") == 2
     assert "before the restart" not in postmortem(diagnosed("spike-persistent-lr-stays"))
 
 

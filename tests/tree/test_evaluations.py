@@ -18,7 +18,7 @@ def summary(**columns):
 @pytest.mark.parametrize(("factor", "is_stated"), [(1.5, False), (40, True)])
 def test_evaluations_that_end_far_above_the_training_loss_are_stated(factor, is_stated):
     heldout = factor * LOSS[-1] + 2.0 * 0.8**AT
-    assert ("times above the training loss" in summary(eval_loss=heldout)) == is_stated
+    assert ("x the training loss: both" in summary(eval_loss=heldout)) == is_stated
 
 
 @pytest.mark.parametrize(("last", "is_named"), [(0.09, False), (0.02, True)])

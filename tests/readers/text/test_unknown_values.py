@@ -109,6 +109,7 @@ def test_values_of_unknown_meaning_are_not_called_a_loss(diagnosed, form):
     report = diagnosed(lines(form, FALLING))
     assert report.diagnosis.slug == "partly-read"
     assert "12 records without a known loss" in report.diagnosis.summary
+    assert "--column loss=NAME" in report.diagnosis.first_action
     assert "loss" not in report.history.series
 
 
