@@ -194,7 +194,7 @@ def manifest() -> str:
     rows = [
         (f"`{key.name}`", key.wants, _names(n for n in key.names if n != key.name)) for key in KEYS
     ]
-    return _table(("field", "wants", "also known as"), rows)
+    return _table(("field", "value", "also known as"), rows)
 
 
 def kinds() -> str:
