@@ -169,24 +169,13 @@ def list_folder(folder: str, skipped: SkippedEntries) -> tuple[list[File], list[
     try:
         with os.scandir(folder) as listed:
             for item in listed:
-                try:
-                    if item.is_symlink() and _is_redundant_link(item, folder, skipped):
-                        continue
-                    status = item.stat()
-                except OSError:
-                    if looks_like_log(item.name):
-                        skipped.skip(UnreadReason.BROKEN_LINK, item.path)
+                status = _entry_status(item, folder, skipped)
+                if status is None:
                     continue
                 if S_ISDIR(status.st_mode):
                     folders.append(item.name)
-                elif not S_ISREG(status.st_mode):
-                    skipped.skip("not a file or folder", item.path)
-                elif status.st_size and is_hidden_log(item.name):
-                    skipped.skip(UnreadReason.HIDDEN_FILE, item.path)
-                elif status.st_size and is_closed_archive(item.name):
-                    skipped.skip(UnreadReason.CLOSED_ARCHIVE, item.path)
-                elif status.st_size and is_incomplete_download(item.name):
-                    skipped.skip(UnreadReason.INCOMPLETE_DOWNLOAD, item.path)
+                elif reason := _skip_reason(item.name, status):
+                    skipped.skip(reason, item.path)
                 elif not (STORE_PART.fullmatch(item.name) or PROFILES.fullmatch(item.name)):
                     files.append(local_file(item.name, status))
     except OSError as error:
@@ -195,6 +184,33 @@ def list_folder(folder: str, skipped: SkippedEntries) -> tuple[list[File], list[
         ) from error
     folders.sort()
     return files, folders
+
+
+def _entry_status(
+    item: os.DirEntry[str], folder: str, skipped: SkippedEntries
+) -> os.stat_result | None:
+    """Return the status of an entry, or None for a link that is redundant or broken."""
+    try:
+        if item.is_symlink() and _is_redundant_link(item, folder, skipped):
+            return None
+        return item.stat()
+    except OSError:
+        if looks_like_log(item.name):
+            skipped.skip(UnreadReason.BROKEN_LINK, item.path)
+        return None
+
+
+def _skip_reason(name: str, status: os.stat_result) -> str:
+    """Return the reason why an entry that is not a folder is skipped, or ""."""
+    if not S_ISREG(status.st_mode):
+        return "not a file or folder"
+    if not status.st_size:
+        return ""
+    if is_hidden_log(name):
+        return UnreadReason.HIDDEN_FILE
+    if is_closed_archive(name):
+        return UnreadReason.CLOSED_ARCHIVE
+    return UnreadReason.INCOMPLETE_DOWNLOAD if is_incomplete_download(name) else ""
 
 
 def _is_redundant_link(item: os.DirEntry[str], folder: str, skipped: SkippedEntries) -> bool:

@@ -89,11 +89,7 @@ def watch(
     """
     pace = Pace(share=_BUSY_FRACTION)
     grew_at = time.monotonic()
-    report: Report | None = None
-    trouble: LogError | None = None
-    sure: Finding | None = None
-    initial: InitialLosses | None = None
-    runs = 0
+    judgment = _Judgment(source, diagnose, until)
     is_behind = True
     while True:
         end = _end(source, until, quiet_for=time.monotonic() - grew_at)
@@ -104,32 +100,49 @@ def watch(
             end = None if end is EndReason.QUIET else end
         if end is not None or (is_behind and pace.is_due):
             with pace.work():
-                try:
-                    report, trouble = (
-                        diagnose(source.read(is_complete=end is EndReason.INPUT)),
-                        None,
-                    )
-                except LogError as error:
-                    trouble = error
-                else:
-                    if source.runs != runs:
-                        runs, initial = source.runs, InitialLosses.of(report)
-                    sure = None
-                    if until.fail_on is not None:
-                        sure = certain(report, until.fail_on, initial)
+                judgment.update(is_complete=end is EndReason.INPUT)
             is_behind = False
-            runs = runs or source.runs
-        end = EndReason.FINDING if sure is not None and end is None else end
+        end = EndReason.FINDING if judgment.certain is not None and end is None else end
         yield WatchState(
-            report=report,
-            trouble=trouble,
-            certain=sure,
+            report=judgment.report,
+            trouble=judgment.trouble,
+            certain=judgment.certain,
             end=end,
             quiet_for=time.monotonic() - grew_at,
         )
         if end is not None:
             return
         _sleep(interval, until.stopped)
+
+
+class _Judgment:
+    """The last report on a source, the reason why it cannot be read, and a certain finding."""
+
+    def __init__(
+        self, source: Source, diagnose: Callable[[LoadedLog], Report], until: StopConditions
+    ) -> None:
+        """Begin without a report."""
+        self._source, self._diagnose, self._until = source, diagnose, until
+        self._initial: InitialLosses | None = None
+        self._runs = 0
+        self.report: Report | None = None
+        self.trouble: LogError | None = None
+        self.certain: Finding | None = None
+
+    def update(self, *, is_complete: bool) -> None:
+        """Diagnose the source; an error in reading it leaves the last report."""
+        source = self._source
+        try:
+            report = self._diagnose(source.read(is_complete=is_complete))
+        except LogError as error:
+            self.trouble = error
+            self._runs = self._runs or source.runs
+            return
+        self.report, self.trouble, self.certain = report, None, None
+        if source.runs != self._runs:
+            self._runs, self._initial = source.runs, InitialLosses.of(report)
+        if self._until.fail_on is not None:
+            self.certain = certain(report, self._until.fail_on, self._initial)
 
 
 def _end(source: Source, until: StopConditions, *, quiet_for: float) -> EndReason | None:

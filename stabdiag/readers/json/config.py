@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from stabdiag.model.manifest.keys import KEYS
@@ -33,11 +33,12 @@ def head_config(head: bytes) -> dict[str, object]:
     configs: dict[str, object] = {}
     for line in islice(head.split(b"\n", _CONFIG_LINES), _CONFIG_LINES):
         # Without a brace inside, which is found fast, a record holds no configuration.
-        if line.find(b"{", line.find(b"{") + 1) >= 0 and _MAY_HOLD.search(line):
-            for record in decode_line(line.decode("utf-8", "replace"))[0]:
-                for name, value in record.items():
-                    if isinstance(value, dict) and _HOLDER.fullmatch(name):
-                        configs.setdefault(name, value)
+        if line.find(b"{", line.find(b"{") + 1) < 0 or not _MAY_HOLD.search(line):
+            continue
+        records = decode_line(line.decode("utf-8", "replace"))[0]
+        for name, value in chain.from_iterable(record.items() for record in records):
+            if isinstance(value, dict) and _HOLDER.fullmatch(name):
+                configs.setdefault(name, value)
     return configs
 
 

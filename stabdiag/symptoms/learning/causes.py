@@ -140,32 +140,7 @@ def _cause(case: Case, since: int) -> Cause | None:
         )
     norm = unchanged_norm(case)
     if norm is not None or evaluations_are_constant(case):
-        same = "every evaluation is the same" if norm is None else f"the weight norm is {num(norm)}"
-        first = Action(
-            Do.CHECK_MODEL,
-            "Check that the optimizer steps and contains the trained parameters: no weight "
-            "changes.",
-        )
-        scale = case.history.finite("loss_scale").values
-        # A scaler skips steps with non-finite gradients; an optimizer does not.
-        skipped = Action(
-            Do.DYNAMIC_LOSS_SCALE,
-            "In fp16, let the loss scale adapt (torch.amp.GradScaler), or switch to bf16: a step "
-            "whose gradients overflow is skipped.",
-            also=(Do.CHANGE_DTYPE,),
-        )
-        gradients, words = case.history.get("grad_norm"), ""
-        if case.manifest.dtype is None and gradients and not len(gradients.finite()):
-            words = f"{same} and no gradient norm is finite"
-        if case.manifest.dtype == "fp16" and len(scale) and not np.ptp(scale):
-            words = f"{same} in fp16, with a loss scale of {num(float(scale[0]))}"
-        if words:
-            return Cause(words=words, first=skipped, next_actions=(first,))
-        if case.manifest.dtype == "bf16":
-            return Cause(words=f"{same} in bf16", first=_MASTER_WEIGHTS, next_actions=(first,))
-        return Cause(
-            words=same, first=first, next_actions=() if case.manifest.dtype else (skipped,)
-        )
+        return _unchanged_weights(case, norm)
     if not case.history.without_gradient:
         return None
     first = Action(
@@ -173,6 +148,33 @@ def _cause(case: Case, since: int) -> Cause | None:
         "Find out why no gradient reaches the weights: print the gradient norm of each parameter.",
     )
     return Cause(words="the logged gradient norm is 0", first=first)
+
+
+def _unchanged_weights(case: Case, norm: float | None) -> Cause:
+    """Return the cause of weights that do not change; ``norm`` is their constant norm if logged."""
+    same = "every evaluation is the same" if norm is None else f"the weight norm is {num(norm)}"
+    first = Action(
+        Do.CHECK_MODEL,
+        "Check that the optimizer steps and contains the trained parameters: no weight changes.",
+    )
+    scale = case.history.finite("loss_scale").values
+    # A scaler skips steps with non-finite gradients; an optimizer does not.
+    skipped = Action(
+        Do.DYNAMIC_LOSS_SCALE,
+        "In fp16, let the loss scale adapt (torch.amp.GradScaler), or switch to bf16: a step "
+        "whose gradients overflow is skipped.",
+        also=(Do.CHANGE_DTYPE,),
+    )
+    gradients, words = case.history.get("grad_norm"), ""
+    if case.manifest.dtype is None and gradients and not len(gradients.finite()):
+        words = f"{same} and no gradient norm is finite"
+    if case.manifest.dtype == "fp16" and len(scale) and not np.ptp(scale):
+        words = f"{same} in fp16, with a loss scale of {num(float(scale[0]))}"
+    if words:
+        return Cause(words=words, first=skipped, next_actions=(first,))
+    if case.manifest.dtype == "bf16":
+        return Cause(words=f"{same} in bf16", first=_MASTER_WEIGHTS, next_actions=(first,))
+    return Cause(words=same, first=first, next_actions=() if case.manifest.dtype else (skipped,))
 
 
 def _skips_all(case: Case) -> bool:
