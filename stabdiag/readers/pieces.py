@@ -132,12 +132,16 @@ class Rows:
             return parts[0][1]
         values = np.full(self.rows, np.nan)
         states = np.full(self.rows, ABSENT, dtype=np.uint8)
+        if not parts:
+            return Piece(values=values, states=states)
         words_by_row = np.full(self.rows, None, dtype=object)
-        for rows, part in parts:
-            where = np.arange(self.rows) if rows is None else rows
-            values[where] = part.values
-            states[where] = part.states
-            words_by_row[where[part.states == WORD]] = part.words
+        # Together: each record may have a part of its own.
+        where = np.concatenate([np.arange(self.rows) if at is None else at for at, _ in parts])
+        all_states = np.concatenate([part.states for _, part in parts])
+        values[where] = np.concatenate([part.values for _, part in parts])
+        states[where] = all_states
+        words = [word for _, part in parts for word in part.words]
+        words_by_row[where[all_states == WORD]] = words
         return Piece(values=values, states=states, words=words_by_row[states == WORD].tolist())
 
 
