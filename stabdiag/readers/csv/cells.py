@@ -30,7 +30,8 @@ def with_points(cells: Sequence[str]) -> list[str]:
     """Replace the decimal commas of cells by points."""
     return [
         cell.replace(".", "").replace(",", ".")
-        if _COMMA.fullmatch(cell) or _POINT_THOUSANDS.fullmatch(cell)
+        if ("," in cell and _COMMA.fullmatch(cell))
+        or ("." in cell and _POINT_THOUSANDS.fullmatch(cell))
         else cell
         for cell in cells
     ]
@@ -270,7 +271,10 @@ def read_lines(
             cells.pop()
         if is_next_header(cells, parsed.names):
             header = header_names(cells)
-            (parsed.repeated if header == parsed.names else parsed.renamed).append(number)
+            if header == parsed.names:
+                parsed.repeated.append(number)
+                continue
+            parsed.renamed.append(number)
             parsed.names = header
             sections.append((header, []))
             continue
