@@ -177,16 +177,15 @@ def _describe_values(data: bytes) -> str:
     """Describe which values of a log a text has, and what it lacks."""
     from stabdiag.readers.text.evidence.sample import loss_names
     from stabdiag.readers.text.lines.clean import cleaned
-    from stabdiag.readers.text.lines.spans import find_spans
+    from stabdiag.readers.text.lines.spans import SpanFinder
     from stabdiag.readers.text.lines.tokens import has_number
 
-    counts: Counter[str] = Counter()
+    counts, finder = Counter[str](), SpanFinder()
     by_line = Counter(filter(has_number, cleaned(data)[:_VALUE_BYTES].split(b"\n")))
     for number, (line, count) in enumerate(by_line.items()):
         # Only the lines of a loss are counted.
-        is_counted = number < _VALUE_LINES or b"oss" in line.lower()
-        if is_counted and len(line) <= _MAX_SNIFFED_LINE:
-            counts.update(dict.fromkeys(find_spans(line), count))
+        if len(line) <= _MAX_SNIFFED_LINE and (number < _VALUE_LINES or b"oss" in line.lower()):
+            counts.update(dict.fromkeys(finder.find(line), count))
     loss = next(iter(loss_names(counts)), None)
     if loss is not None and counts[loss] == 1:
         return f"{loss!r} is on one line only, without a step; pass more of the log, or {_EXPORT}"

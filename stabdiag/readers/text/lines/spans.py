@@ -79,7 +79,7 @@ def fixed_spans(line: bytes) -> list[Span]:
 class SpanFinder:
     """Finds spans as ``find_spans`` does; another line of a shape takes a tenth of the time."""
 
-    def __init__(self, word: bytes) -> None:
+    def __init__(self, word: bytes = LOSS_STEM) -> None:
         """Find spans on lines whose loss has a name with this word."""
         self._word = word
         self._shapes: list[tuple[re.Pattern[bytes], dict[str, int], frozenset[bytes]]] = []
