@@ -165,7 +165,7 @@ def find_positions(data: bytes) -> Iterator[tuple[int, bytes, int]]:
     """Yield the place, the name and the count of each position such as [20/600], in all lines."""
     return (
         (match.start(1), NTH + match[2], counter_value(match[1]))
-        for match in POSITION.finditer(data)
+        for match in (POSITION.finditer(data) if b"/" in data else ())
     )
 
 
