@@ -204,6 +204,20 @@ class TestFastPaths:
         for other in (b"eta: 1  [10:00:00] a: 1  c: 2 (50%)", lines[0] + b"x", b"", b"eta: 1"):
             assert pattern.fullmatch(other) is None
 
+    @pytest.mark.parametrize(
+        ("bar", "others"),
+        [
+            ("45%|####5     |", ["0%|          |", "100%|##########|"]),
+            ("45%|████▌     |", ["0%|          |", "100%|██████████|"]),
+            ("3 [====>.....]", ["9 [=========>]", "1 [>.........]", "10 [==========]"]),
+        ],
+    )
+    def test_a_shape_takes_bars_of_other_lengths(self, bar, others):
+        pattern = self.pattern(f"{bar} 3/9 loss: 2.31".encode())
+        assert all(pattern.fullmatch(f"{other} 4/9 loss: nan".encode()) for other in others)
+        for cell in ("", "|", "| 4 |", "| loss |", "[x]"):
+            assert pattern.fullmatch(f"45%{cell} 3/9 loss: 2.31".encode()) is None
+
     def test_a_shape_takes_other_words_after_the_last_value(self):
         pattern = self.pattern(b"step: 3 loss: 2.31 the cat sat on a mat17")
         assert pattern.fullmatch(b"step: 4 loss: 2.5 and an owl from far away")

@@ -22,3 +22,10 @@ def test_words_with_digits_are_found_only_with_these_digits():
     assert words_in(text, (b"code: 0x", b"code: 1x", b" (1)")) == [b"code: 0x"]
     assert may_contain(text, b"code: 1x")
     assert not may_contain(text, b"code: x")
+
+
+def test_a_text_whose_lines_differ_may_contain_any_of_them():
+    lines = [f"{name} loss {name * 7}" for name in map("{:x}".format, range(10**6, 10**6 + 3000))]
+    text = "\n".join([*lines, "2024-05-06 10:11:12 NaN", "a1b"]).encode()
+    for part in (b"loss f4", b" 2031-01-01 ", b"1999-05-06 10", b" NaN", b"a2b", b" l"):
+        assert may_contain(text, b"other text", part) == (part != b" 2031-01-01 ")
