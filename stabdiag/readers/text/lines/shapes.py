@@ -30,17 +30,18 @@ _MAX_UNIQUE: Final = 2
 
 _MAX_SHAPE_LINE: Final = 1000
 
-# The bars of tqdm and of Keras: 45%|####5     |, 45%|████▌     |, [====>.....]
+# The bars of tqdm, Keras and Rich: 45%|####5     |, 45%|████▌     |, [====>.....], ━━━━━╸━━━━
 _BLOCK_BAR: Final = rb"\|(?:[# ]|#\d|\xe2\x96[\x80-\x9f]){1,400}\|"
 _SQUARE_BAR: Final = rb"\[[=>.]{2,100}\]"
+_LINE_BAR: Final = rb"(?:\xe2\x94\x81|\xe2\x95[\xb8\xba]){2,400}"
 
 # A number that is not a value, such as a time or a percentage, a bar, and the blanks that align
 # values.
 _VARIABLE_PART: Final = lazy_pattern(
-    rb"(\d[\d.,:]*)|((?<=%%)%b)|(%b)|( +)" % (_BLOCK_BAR, _SQUARE_BAR)
+    rb"(\d[\d.,:]*)|((?<=%%)%b)|(%b)|(%b)|( +)" % (_BLOCK_BAR, _SQUARE_BAR, _LINE_BAR)
 )
 # The patterns of these parts on any line.
-_ANY_PARTS: Final = (rb"\d[\d.,:]{0,40}", _BLOCK_BAR, _SQUARE_BAR, b" {1,40}")
+_ANY_PARTS: Final = (rb"\d[\d.,:]{0,40}", _BLOCK_BAR, _SQUARE_BAR, _LINE_BAR, b" {1,40}")
 # A value may be in the place of a version or a list: loss=1.2.3 has no value, loss=2.31 has one.
 _DECIMAL_DIGITS: Final = rb"\d+(?:\.\d+)?"
 _ONE_NUMBER: Final = lazy_pattern(_DECIMAL_DIGITS)

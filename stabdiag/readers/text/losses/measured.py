@@ -348,8 +348,10 @@ class MeasuredLines(Kind):
             spans = {name: at for name, at in spans.items() if not _is_partial(name, line, at)}
         counted = self.counter is None or STEP in spans
         values = sorted(spans.items(), key=lambda item: item[1])
-        is_used = counted and any(
-            makes_a_record(name, self.word) or self._goes_along(name) for name in spans
+        # Most lines have a loss, and the other question takes far longer.
+        is_used = counted and (
+            any(makes_a_record(name, self.word) for name in spans)
+            or any(map(self._goes_along, spans))
         )
         names = (*(name for name, _ in values),) if is_used else ()
         return LineValues(names, [span for _, span in values])
