@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -219,7 +220,7 @@ def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
     """Return a mask of the steps back that come with the next epoch, or the next fraction of one.
 
     A new run never continues the epochs of another, regardless of its loss. Records above the
-    first line that names an epoch belong to the one before.
+    first line that names an epoch belong to the one before. A paste may leave out whole epochs.
     """
     if epochs is None:
         return np.zeros(len(back), dtype=bool)
@@ -229,7 +230,10 @@ def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
         epochs[: rows[named[0]]] = epochs[rows[named[0]]] - 1
     advance = epochs[back] - epochs[rows[np.searchsorted(rows, back) - 1]]
     usual = float(np.median(np.diff(epochs[rows])))
-    turned: Mask = (advance > 0) & (advance <= (min(2 * usual, 1) if usual > 0 else 1))
+    known = epochs[rows[np.isfinite(epochs[rows])]]
+    are_whole = len(rows) < MIN_SERIES_LENGTH and bool(np.all(known % 1 == 0))
+    largest = math.inf if are_whole else min(2 * usual, 1) if usual > 0 else 1
+    turned: Mask = (advance > 0) & (advance <= largest)
     return turned
 
 

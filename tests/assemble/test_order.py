@@ -271,6 +271,19 @@ def test_a_counter_restarts_with_the_epoch_in_any_log(build):
     assert not messages(history, EventKind.REWIND)
 
 
+@pytest.mark.parametrize(("epochs", "attempts"), [((1, 99, 100), 1), ((3, 4, 1), 2)])
+def test_a_paste_may_leave_out_epochs(build, epochs, attempts):
+    losses = zip(epochs, (9.5, 4.5, 9.0 if attempts > 1 else 4.25), strict=True)
+    log = [
+        {"epoch": epoch, "step": step, "loss": loss - step / 100}
+        for epoch, loss in losses
+        for step in (0, 100, 200)
+    ]
+    history = build(log)
+    assert history.source.attempts == attempts
+    assert len(history.series["loss"]) == (9 if attempts == 1 else 3)
+
+
 def test_thousands_of_runs_take_the_memory_of_one():
     """Memory use, unlike time, is the same on every machine."""
     runs, length = 2000, 25
