@@ -190,7 +190,7 @@ def test_the_first_of_a_padded_array_of_losses_may_be_nan(diagnosed):
         (" | ROC AUC 0.{n:02d} | 3 s", "ROC AUC"),
         (", f1 score 0.{n:02d}", "f1 score"),
         ("; mAP@0.5 0.{n:02d}; speed 2 it/s", "mAP@0.5"),
-        (" after which the AUC 0.{n:02d}", "AUC"),
+        (" results: AUC 0.{n:02d}", "AUC"),
     ],
 )
 def test_several_words_name_a_score_without_a_sign(diagnosed, written, name):
@@ -201,8 +201,8 @@ def test_several_words_name_a_score_without_a_sign(diagnosed, written, name):
 
 
 def test_words_in_front_of_a_number_of_something_else_are_no_score(diagnosed):
-    form = "Epoch {n} loss {v} of the best score 0.5 found by seed 0.{n:02d}"
-    assert len(diagnosed(lines(form)).history.series) == 1
+    for words in ("of the best score 0.5 found by seed 0.{n:02d}", "target BLEU 30.5"):
+        assert len(diagnosed(lines("Epoch {n} loss {v} " + words)).history.series) == 1
 
 
 @pytest.mark.parametrize(
