@@ -145,6 +145,11 @@ def test_a_list_of_something_else_is_refused(put, above):
         stabdiag.diagnose(put(f"{above}{MANY}\n", "run.log"))
 
 
+def test_a_variable_of_a_program_is_no_list_of_rewards(put):
+    with pytest.raises(LogError):
+        stabdiag.diagnose(put(f"rewards = {MANY}\nprint(sum(rewards))\n", "run.log"))
+
+
 def test_a_short_list_of_rewards_may_be_a_setting(put):
     with pytest.raises(LogError):
         stabdiag.diagnose(put("rewards = [1.0, -1.0, 0.5, 0.1]\n", "run.log"))

@@ -153,7 +153,7 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
             name = name_of_course(source, [*map(as_float, values)])
         if name is not None and _is_score_of_games(name):
             name = "reward"
-        if name is not None and _may_list_classes(data, match.start(), name):
+        if name is not None and _may_be_other_scores(data, *match.span(), name):
             continue
         if name is not None:
             (lists if len(values) >= fewest else short)[name] = values
@@ -286,7 +286,13 @@ def _is_score_of_games(name: str) -> bool:
     return is_a_reward(name, of_episodes=True) and not {"episode", "game"}.isdisjoint(words)
 
 
-def _may_list_classes(data: bytes, begin: int, name: str) -> bool:
-    """Return True if accuracies may be those of classes or folds: no epoch is named above them."""
+def _may_be_other_scores(data: bytes, begin: int, end: int, name: str) -> bool:
+    """Return True if scores may be those of classes or folds, or a variable of a program.
+
+    No epoch is named above the accuracies, or more is below an assignment.
+    """
     above = data[max(begin - _ABOVE_BYTES, 0) : begin].lower()
-    return _is_accuracy(name) and b"epoch" not in above and b"loss" not in above
+    if _is_accuracy(name):
+        return b"epoch" not in above and b"loss" not in above
+    is_assigned = above.rstrip().endswith(b"=") and bool(data[end:].strip())
+    return is_assigned and _is_score(name)
