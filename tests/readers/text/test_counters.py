@@ -47,7 +47,7 @@ TEMPLATES = {
         "Epoch: [{epoch}][{batch:4d}/600]\tTime  0.51 ( 0.61)\tLoss {loss:.4e} ({loss:.4e})\t"
         "Acc@1   1.56 (  1.10)\n",
         (0, 1190),
-        {"epoch", "step_time"},
+        {"epoch", "step_time", "accuracy"},
     ),
     "PyTorch's CIFAR": ("[{epoch1}, {batch1:5d}] loss: {loss:.3f}\n", (10, 1200), {"epoch"}),
     "ESPnet": (
