@@ -163,6 +163,7 @@ def _find_order(
         rates=data["lr"].values if "lr" in data else None,
         epoch_length=columns.epoch_length,
         ends=[*columns.ends, *_epoch_falls(columns, names, clock, losses.records)],
+        restarts=columns.restarts,
     )
     others = clock.usable & ~is_selected
     return order.with_other_ranks(others) if others.any() else order, others

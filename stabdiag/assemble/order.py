@@ -88,6 +88,7 @@ def find_order(
     rates: Floats | None = None,
     epoch_length: int | None = None,
     ends: Sequence[int] = (),
+    restarts: Sequence[int] = (),
 ) -> Order:
     """Find out what it means when the steps of a log go back.
 
@@ -99,6 +100,7 @@ def find_order(
         rates: the learning rate of each record, if logged.
         epoch_length: the number of steps within each epoch, if logged.
         ends: the records before which the log reports the end of a training run.
+        restarts: the records with which another run begins in any case, if their steps go back.
 
     If the step and the loss both return to their start, it is a new run. If only the step does, the
     counter restarted (every epoch, or at a resume), and the steps are continued. Any other step
@@ -161,7 +163,7 @@ def find_order(
     for position, is_epoch in zip(
         np.searchsorted(rows, back).tolist(), by_epoch.tolist(), strict=True
     ):
-        walk.go_back(position, is_epoch=is_epoch)
+        walk.go_back(position, is_epoch=is_epoch, is_restart=int(rows[position]) in restarts)
     return _ordered(walk, rows, steps, usable, is_loss, counted)
 
 

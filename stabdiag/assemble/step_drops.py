@@ -52,11 +52,16 @@ class StepWalk:
     events: list[Event] = field(default_factory=list)
     last: int = 0
 
-    def go_back(self, position: int, *, is_epoch: bool) -> None:
-        """Process the step back at a position; ``is_epoch`` if it comes with the next epoch."""
+    def go_back(self, position: int, *, is_epoch: bool, is_restart: bool = False) -> None:
+        """Process the step back at a position.
+
+        ``is_epoch`` if it comes with the next epoch, and ``is_restart`` if another run begins.
+        """
         part, to = slice(self.last, position), int(self.steps[position])
         offset = self.offsets[-1][1]
         back = _StepDrop.RESTART if is_epoch else self._classify(position)
+        if is_restart and not is_epoch:
+            back = _StepDrop.NEW_RUN
         if back is _StepDrop.RESTART:
             new_offset = offset + self._turn(self.steps[part], self.steps[position:])
             self.offsets.append((position, new_offset))

@@ -125,6 +125,7 @@ class Columns:
         files: the files on disk that were read.
         parts: the rows of each attempt by its file, if several files make one log.
         ends: the rows before which a training ended.
+        restarts: the rows with which another run begins, according to the total of its steps.
         epoch_length: the length of an epoch, if the step counter restarts and the log shows it.
         bar: the kind of progress bar that shows the losses, if one does.
         counter: the word in front of the steps of a text, such as ``episode``.
@@ -152,6 +153,7 @@ class Columns:
     files: tuple[str, ...] = ()
     parts: tuple[tuple[str, Positions], ...] = ()
     ends: tuple[int, ...] = ()
+    restarts: tuple[int, ...] = ()
     epoch_length: int | None = None
     bar: Bar | None = None
     counter: str = ""

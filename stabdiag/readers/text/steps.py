@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -144,6 +146,26 @@ def _votes(places: Ints, counts: Floats, totals: Floats, losses: Ints) -> Floats
         ):
             votes[totals[after] == total] = totals[before[totals[after] == total]]
     return votes
+
+
+def find_restarts(data: bytes, word: bytes) -> tuple[int, list[int]]:
+    """Return how many counts with a total a text has, and which of them begin another run.
+
+    Step [50/1130], then Step [10/904]: the run was broken off, and the next one has another length,
+    which never comes back. Several bars in an epoch are full, or take turns.
+    """
+    pattern = rb"(?i)(?<![a-z])%b[\s:=#\[(]{1,4}(\d{1,12}) ?/ ?(\d{1,12})(?![\d.])" % word
+    found = [(int(count), int(total)) for count, total in re.findall(pattern, data)]
+    changes = [n for n in range(1, len(found)) if found[n][1] != found[n - 1][1]]
+    if len({total for _, total in found}) != len(changes) + 1:
+        return len(found), []
+    begins = []
+    for begin, end in pairwise([0, *changes]):
+        counts = [count for count, _ in found[begin:end]]
+        stride = min((b - a for a, b in pairwise(counts) if b > a), default=1)
+        if found[end][0] < counts[-1] <= found[begin][1] - stride:
+            begins.append(end)
+    return len(found), begins
 
 
 def are_shared(epochs: Floats) -> bool:

@@ -26,7 +26,7 @@ from stabdiag.readers.text.evidence.sample import TextEvidence, find_planned_epo
 from stabdiag.readers.text.evidence.unknown import evidence_of_totals, unknown_evidence
 from stabdiag.readers.text.grammars.lists import find_lists, may_have_lists, read_lists
 from stabdiag.readers.text.lines.clean import cleaned, whole_text
-from stabdiag.readers.text.lines.counters import EPOCH, STEP
+from stabdiag.readers.text.lines.counters import EPOCH, STEP, is_word
 from stabdiag.readers.text.lines.line_forms import may_contain
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, OBJECTIVES
 from stabdiag.readers.text.log import read_log
@@ -35,6 +35,7 @@ from stabdiag.readers.text.losses.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.losses.measured import MeasuredLines
 from stabdiag.readers.text.names.bounds import negate_bounds
 from stabdiag.readers.text.names.standard_names import normalize
+from stabdiag.readers.text.steps import find_restarts
 
 # Evidence, and evaluations above their epochs, are searched for in this many bytes at the head.
 _EVIDENCE_BYTES: Final = 1 << 24
@@ -113,6 +114,10 @@ def read(stream: Stream) -> Columns:
         kind=EventKind.COLUMN,
         message=f"read by its names and values ({result.certainty}): {described}",
     )
+    if result.counter is not None and is_word(result.counter) and result.rising < 1:
+        count, restarts = find_restarts(head, result.counter)
+        # Each record has a count, and no other line has.
+        columns = replace(columns, restarts=(*restarts,) if count == columns.rows else ())
     columns = _counting_epochs(columns) if result.counter == EPOCH else columns
     events = (event, *columns.events)
     planned = {"total_steps": result.planned_steps, "epochs": find_planned_epochs(result, start)}
