@@ -21,7 +21,7 @@ class EventKind(StrEnum):
     COLUMN = "column"
     STEPS = "steps"
     MESSAGE = "message"
-    PLACE = "place"
+    SOURCE = "source"
     LEFT_OUT = "left-out"
 
 

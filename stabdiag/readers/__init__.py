@@ -86,7 +86,7 @@ def read_stream(
     if not under:
         return columns
     message = f"the lines of the log are in the field {under!r} of JSON records"
-    event = Event(kind=EventKind.PLACE, message=message)
+    event = Event(kind=EventKind.SOURCE, message=message)
     return replace(columns, events=(event, *columns.events))
 
 

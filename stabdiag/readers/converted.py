@@ -76,7 +76,7 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> ConversionMetadata | None:
         config, source, events = content["manifest"], content["source"], content["events"]
         if content["schema"] != CONVERTED_SCHEMA or not isinstance(config, dict):
             return None
-        log_events = [Event(kind=EventKind.PLACE, message=f"converted from {source}")]
+        log_events = [Event(kind=EventKind.SOURCE, message=f"converted from {source}")]
         log_events += map(_event, events)
         # Earlier versions did not write these.
         columns = {str(role): str(name) for role, name in content.get("columns", {}).items()}

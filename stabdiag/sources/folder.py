@@ -164,7 +164,7 @@ def list_by_level(
 
 def note(message: str) -> Event:
     """Return an event about a source."""
-    return Event(kind=EventKind.PLACE, message=message)
+    return Event(kind=EventKind.SOURCE, message=message)
 
 
 def is_skipped(folder: str) -> bool:

@@ -173,7 +173,7 @@ class WatchedFile:
         elif begin is Continuation.NEXT:
             self._grown.end_line()
             message = "the log was rotated; the run continues in the new file"
-            self._events.append(Event(kind=EventKind.PLACE, message=message))
+            self._events.append(Event(kind=EventKind.SOURCE, message=message))
 
 
 class Pipe:

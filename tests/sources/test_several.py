@@ -39,7 +39,7 @@ def summary(report):
         [(result.slug, result.step, result.evidence) for result in report.findings],
         loss.steps.tolist(),
         loss.values.tolist(),
-        [event.message for event in report.history.events if event.kind is not event.kind.PLACE],
+        [event.message for event in report.history.events if event.kind is not event.kind.SOURCE],
     )
 
 

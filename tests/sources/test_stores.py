@@ -45,7 +45,7 @@ def test_attempts_in_a_folder_of_tensorboard(tmp_path):
     assert loss.steps.tolist() == list(range(90))
     assert loss.values[39:41].tolist() == [4 - 39 / 128, 5 - 40 / 128]
     assert report.history.series["lr"].steps.tolist() == list(range(40))  # the first attempt's
-    assert not [e for e in report.history.events if e.kind is e.kind.PLACE]
+    assert not [e for e in report.history.events if e.kind is e.kind.SOURCE]
 
 
 def test_keras_keeps_training_and_evaluation_in_folders_of_their_own(tmp_path):

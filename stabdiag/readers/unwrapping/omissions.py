@@ -62,7 +62,7 @@ def without_omissions(stream: Stream) -> Stream:
     quote = clipped(first.group().decode("utf-8", "replace").strip(" \t\r`").partition("\n")[0], 40)
     stream.omissions.append(
         Event(
-            kind=EventKind.PLACE,
+            kind=EventKind.SOURCE,
             code=EventCode.LINES_OMITTED,
             message=f"lines were left out at line {line}: {quote!r}",
             line=line,
