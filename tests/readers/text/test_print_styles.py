@@ -229,6 +229,7 @@ def test_words_in_front_of_a_number_of_something_else_are_no_score(diagnosed):
         "Sum of squared errors: {v}",
         "epoch:{n}--------training_loss:{v}--------valid_loss:{w}",
         "loss train: {v}, validate: {w}",
+        "Iter {n} RMSE train {v} RMSE valid {w}",
     ],
 )
 def test_other_sentences_of_a_loss_are_read(diagnosed, form):

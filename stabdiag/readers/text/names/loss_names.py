@@ -90,7 +90,10 @@ SPLITS_OF_MEASURES: Final = tuple(
         % (measure, split, NUMBER_PATTERN, measure, _SPLITS_BEHIND, NUMBER_PATTERN),
         rb"\1_%b\2\3\4_%b" % (measure, measure),
     )
-    for measure in (b"loss", b"Loss", b"error", b"cost", b"mse", b"acc", b"accuracy", b"ppl")
+    for measure in (
+        *(b"loss", b"Loss", b"error", b"cost", b"mse", b"MSE", b"rmse", b"RMSE"),
+        *(b"acc", b"accuracy", b"ppl"),
+    )
     for split in (b"train", b"tr")
 )
 
@@ -287,6 +290,19 @@ OTHER_PAIRS: Final = (
         (b"Eit ", b" Le "),
         rb"\bEit (\d{1,12}[ \t]{1,4}lr %b[ \t]{1,4})Le (?=%b)" % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb"step \1loss ",
+    ),
+    # The server of Flower: fit progress: (3, 2.31, {'accuracy': 0.5}, 12.3), and before the first
+    # round: initial parameters (loss, other metrics): 2.31, {'accuracy': 0.1}
+    Normalization(
+        (b"fit progress: (",),
+        rb"\bfit progress: \((\d{1,7}), (%b), (?:\{([^{}\n]{0,1000})\}, )?%b\)"
+        % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"round: \1, loss: \2, \3",
+    ),
+    Normalization(
+        (b"(loss, other metrics): ",),
+        rb"\binitial parameters \(loss, other metrics\): (?=%b, \{)" % NUMBER_PATTERN,
+        b"round: 0, loss: ",
     ),
     # J(theta) = 2.31, as lectures call a cost
     Normalization(
