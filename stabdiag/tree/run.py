@@ -23,7 +23,7 @@ from stabdiag.stats.quantiles import diff_sigma, usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import SearchWindows
 from stabdiag.stats.smoothing import MovingAverage, chance_start, find_average
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS
+from stabdiag.stats.standards import CONTEXT_POINTS, HALF, MIN_TREND_POINTS
 from stabdiag.stats.trend import is_running_sum
 from stabdiag.tree.causes import Causes
 
@@ -71,12 +71,14 @@ class Run:
     def _explores_less(self) -> bool:
         """Return True if a run without rewards lowers the fraction of its random actions.
 
-        The epsilon of an optimizer is constant, and the one of an adversary grows.
+        The epsilon of an optimizer is constant, and the one of an adversary is small or grows.
         """
         if "reward" in self.history.series:
             return False
         logged = (self.history.finite(f"setting/{name}").values for name in ("epsilon", "eps"))
-        return any(len(x) > 1 and x[-1] < x[0] <= 1 and x.min() >= 0 for x in logged)
+        return any(
+            len(x) > 1 and HALF <= x[0] <= 1 and 0 <= x.min() <= x[-1] < x[0] for x in logged
+        )
 
     def _is_running_sum(self) -> bool:
         """Return True if the loss accumulates: from 0, or while evaluations improve.
