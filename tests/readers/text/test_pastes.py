@@ -118,8 +118,7 @@ def test_a_score_that_falls_in_a_table_without_a_loss_is_a_finding(diagnosed):
 @pytest.mark.parametrize(
     "text",
     [
-        "".join(f"accuracy {0.2 + n / 100}\n" for n in range(40)),
-        "".join(f"Epoch {n}: accuracy 0.{n}\n" for n in range(1, 3)),
+        "".join(f"Epoch {n}: accuracy 0.{n}\n" for n in (2, 1)),
         "".join(f"step {n * 37 % 40} BLEU {n}\n" for n in range(40)),
     ],
 )
