@@ -66,7 +66,11 @@ class Run:
             return False
         if not np.ptp(rewards):
             return is_policy or is_value_loss(self.loss.column)
-        return is_policy and len(rewards) < self.limits.divergence.min_points
+        half = len(rewards) // 2
+        # Better returns are larger values to predict, with larger errors.
+        is_better = half and rewards[half:].mean() > rewards[:half].mean()
+        is_explained = is_policy or (is_better and is_value_loss(self.loss.column))
+        return bool(is_explained) and len(rewards) < self.limits.divergence.min_points
 
     def _explores_less(self) -> bool:
         """Return True if a run without rewards lowers the fraction of its random actions.

@@ -60,6 +60,8 @@ def test_rewards_in_other_languages(series, line):
         "game{n} | score: {r}",
         "generation{n}, best fitness: {r}",
         "Gen{n}: fitness = {r}, size = 12",
+        "Iter {n}: Total rewards mean {r}, Total rewards std 0.310, KL 0.001",
+        "Update {n}\nLast 9 episodes: mean/median reward {r}/7.5, min/max reward 7.5/9.5",
     ],
 )
 def test_rewards_without_a_sign_or_with_a_verb(series, line):

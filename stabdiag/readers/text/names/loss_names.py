@@ -174,6 +174,13 @@ GENERATIONS: Final = tuple(
 
 # Other forms of a name and a value.
 OTHER_PAIRS: Final = (
+    # Last 10 training episodes: mean/median reward 15.2/14.0, min/max reward 2.0/21.0
+    Normalization(
+        (b"mean/median ",),
+        rb"\b(mean|min)/(median|max) (reward|return|score)s?:? (%b) ?/ ?(%b)(?![\w/])"
+        % (2 * (NUMBER_PATTERN,)),
+        rb"\1 \3: \4, \2 \3: \5",
+    ),
     # mean reward (100 episodes) 7.43, as a homework prints it
     Normalization(
         (b"eward (",),
