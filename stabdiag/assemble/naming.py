@@ -41,7 +41,6 @@ from stabdiag.model.roles.names import (
     is_fitness,
     last_word,
     name_words,
-    normal,
     without_evaluation,
 )
 from stabdiag.model.roles.scores import is_short_score, score_columns, score_direction

@@ -165,11 +165,11 @@ UNSPACED_PAIRS: Final = tuple(
 GENERATIONS: Final = tuple(
     Normalization(
         (b"%b%b1" % (word, sign),),
-        rb"(?<![\w./-])%b(?=[ :=#]{1,3}\d{1,7}(?![\w.%%])|(\d{1,7}: ))" % word,
+        rb"(?<![\w./-])%b(?=[ :=#]{1,4}\d{1,7}(?![\w.%%])|(\d{1,7}: ))" % word,
         lambda match: b"generation " if match[1] else b"generation",
     )
     for word in (b"Gen", b"gen", b"GEN")
-    for sign in (b" ", b"  ", b": ", b"=", b" #", b"")
+    for sign in (b" ", b"  ", b"   ", b"    ", b": ", b"=", b" #", b"")
 )
 
 # Other forms of a name and a value.
