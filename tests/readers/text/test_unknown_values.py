@@ -73,6 +73,7 @@ def test_a_positive_likelihood_is_not_a_loss(diagnosed):
         ("[Epoch 3/9] [Batch {n}/40] [G - a: 1.5, b: 0.1] [D - real: {value}, fake: 0.1]\n", "D"),
         ("iter {n} | D: {value} G: 0.7\n", "D"),
         ("iter {n} | netD: {value} netG: 0.7\n", "D"),
+        ("[iter {n}] [d: {value}] [g: 0.7]\n", "D"),
         ("Iter {n} | Sup: {value} Unsup: 0.1\n", "sup"),
         ("epoch {n}, recon: {value}, KLD: 0.1\n", "recon"),
         ("epoch {n}, total: {value}, box: 0.1, cls: 0.3\n", "total"),

@@ -46,8 +46,8 @@ _LINES_OF_GENERATION: Final = 8
 
 # Values that belong together: two networks, two kinds of samples, the terms of a VAE.
 _NETWORK_NAMES: Final = (
-    (rb"[Nn]et_?D|D|[Dd]isc?|[Dd]iscriminator|[Cc]ritic", b"D"),
-    (rb"[Nn]et_?G|G|[Gg]en|[Gg]enerator", b"G"),
+    (rb"[Nn]et_?D|[Dd]|[Dd]isc?|[Dd]iscriminator|[Cc]ritic", b"D"),
+    (rb"[Nn]et_?G|[Gg]|[Gg]en|[Gg]enerator", b"G"),
 )
 _SUPERVISION: Final = ((rb"[Ss]up(?:ervised)?", b"sup"), (rb"[Uu]n?sup(?:ervised)?", b"unsup"))
 _VARIATIONAL_NAMES: Final = ((rb"[Rr]ec(?:on\w{0,12})?", b"recon"), (rb"KLD?|kld?", b"kl"))
