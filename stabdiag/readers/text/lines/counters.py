@@ -113,7 +113,7 @@ _BY_PUNCTUATION: Final = tuple(
 )
 
 
-@lru_cache(maxsize=1 << 10)
+@lru_cache(maxsize=1 << 12)
 def line_counters(line: bytes) -> Mapping[bytes, tuple[int, int]]:
     """Return the spans of the counters of a line by name.
 

@@ -247,7 +247,7 @@ def _fields_of_two_splits(line: bytes) -> Iterator[Field]:
             yield Field(f"{split.decode()} {name}", match.span(), match.span(value))
 
 
-@lru_cache(maxsize=1 << 10)
+@lru_cache(maxsize=1 << 12)
 def line_fields(line: bytes) -> Sequence[Field]:
     """Return the fields of a line, the most certain of each name first. Cached."""
     both = [*_fields_of_two_splits(line)]
