@@ -73,7 +73,9 @@ def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
     if not candidates:
         return []
     forms, text = _word_hashes((*words,))[0], _without_digits(data)[0]
-    return [words[at] for at in candidates if forms[at] in text and words[at] in data]
+    if 2 * len(text) < len(data):
+        candidates = [at for at in candidates if forms[at] in text]
+    return [words[at] for at in candidates if words[at] in data]
 
 
 def _candidates(data: bytes, words: tuple[bytes, ...]) -> list[int]:
