@@ -35,6 +35,9 @@ WARNING = "node-%d: UserWarning: 1Torch was not compiled with flash attention (a
 # Texts with different words on each line or in each log, and texts that are not logs.
 OWN_RECORD = "step %d | loss %.4f | lr 3.00e-04 | 120000.0 tok/s\n"
 WORDS_PER_LINE, RECORDS_APART, NEW_NAMES = 16, 10, 6_000
+# What the HF Trainer prints below each redraw of its bar, and a bar that shows the loss itself.
+TRAINER = "{'loss': %.4f, 'grad_norm': %r, 'learning_rate': 0.0003, 'epoch': %.2f}\n"
+DRAWN = "\r%3d%%|%-10s| %d/50000 [00:01<00:09,  8.20it/s%s]"
 BAR = "10%|██        | 1/10 [00:01<00:02,  1.20it/s]\r"
 MEGABYTE = 1_000_000
 MANIFEST = {"dtype": "bf16", "optimizer": "adamw", "grad_clip": 1.0, "checkpoint_every": 1000}
@@ -115,6 +118,20 @@ def write_odd_lines(folder: Path, losses: list[float]) -> None:
     (folder / "list.log").write_text("- **note**: a text\n" * (4 * len(losses)), encoding="utf-8")
 
 
+def write_drawn_bars(folder: Path, losses: list[float]) -> None:
+    """Write the records of a trainer between redraws of its bar, and a bar with the losses."""
+    with (
+        (folder / "trainer.log").open("w", encoding="utf-8", newline="") as trainer,
+        (folder / "drawn.log").open("w", encoding="utf-8", newline="") as drawn,
+    ):
+        for row, loss in enumerate(losses):
+            percent = 100 * row // len(losses)
+            bar = "█" * (percent // 10) + "▏▎▍▌▋"[percent % 5]
+            trainer.write(DRAWN % (percent, bar, row, "") + "\n")
+            trainer.write(TRAINER % (loss, loss / 7, row / len(losses)))
+            drawn.write(DRAWN % (percent, bar, row, f", loss={loss:.4f}"))
+
+
 def write(folder: Path, rows: int) -> None:
     """Write all logs into a folder."""
     data = table(rows)
@@ -140,7 +157,9 @@ def write(folder: Path, rows: int) -> None:
     with (folder / "warnings.log").open("w", encoding="utf-8") as log:
         log.writelines(megatron_lines(data.slice(0, SMALL_ROWS)))
         log.writelines(WARNING % (row % 64, row) for row in range(4 * rows))
-    write_odd_lines(folder, data.column("loss").slice(0, CHUNK).to_numpy().tolist())
+    losses = data.column("loss").slice(0, CHUNK).to_numpy().tolist()
+    write_odd_lines(folder, losses)
+    write_drawn_bars(folder, losses)
     (folder / "manifest.json").write_text(json.dumps(MANIFEST), encoding="utf-8")
 
 

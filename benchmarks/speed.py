@@ -135,6 +135,14 @@ TEXTS_BY_LINE = (
     " b'atchdog', b'inimum', b'Loss is ', b'NaN in ', b'Segmentation', b'validation loss']\n"
     "for line in open({file!r}, 'rb'): [text for text in texts if text in line]"
 )
+DICTS_BY_LINE = (
+    "import ast\nfor line in open({file!r}):\n    if line.startswith('{{'): ast.literal_eval(line)"
+)
+BARS_BY_LINE = (
+    "import re\n"
+    "field = re.compile(r'[|] (\\d+)/.* loss=([^],]+)')\n"
+    "for line in open({file!r}): found = field.search(line); found and float(found[2])"
+)
 CASES = (
     Case(
         name="jsonl",
@@ -225,6 +233,16 @@ CASES = (
         name="text",
         log="megatron.log",
         against=(Reference(name="a regular expression, line by line", code=BY_LINE, target=1.5),),
+    ),
+    Case(
+        name="trainer",
+        log="trainer.log",
+        against=(Reference(name="ast.literal_eval, line by line", code=DICTS_BY_LINE),),
+    ),
+    Case(
+        name="bars",
+        log="drawn.log",
+        against=(Reference(name="a regular expression, line by line", code=BARS_BY_LINE),),
     ),
     Case(
         name="warnings",
