@@ -32,7 +32,7 @@ from stabdiag.readers.text.lines.evaluated import (
     under_its_heading,
 )
 from stabdiag.readers.text.lines.grammar import Kind, TextPart, make_parts
-from stabdiag.readers.text.lines.line_forms import may_contain, outline
+from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, may_contain, outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record
 from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
 from stabdiag.readers.text.lines.shapes import Cells, KnownShapes, LineValues, by_names
@@ -289,7 +289,8 @@ class MeasuredLines(Kind):
 
         The rest of a record has other values than the line above.
         """
-        if line[:1] not in _BLANKS:
+        # Most lines with a blank before them are whole records, such as a bar below 10%.
+        if line[:1] not in _BLANKS or line.translate(ALL_DIGITS) == record.translate(ALL_DIGITS):
             return False
         if self.counter is None or self.counter not in line_counters(record):
             return False
