@@ -41,6 +41,10 @@ _NO_ACCURACY: Final = (1.0, 20.0)
 # within this factor, and ends at as many times its lowest third may be of an evaluation.
 _RISE_OF_LOSS: Final = 1.25
 _SAME_LEVEL: Final = 2.0
+# The fewest numbers of a course, and the greatest sum of the squares of their changes relative to
+# that of their deviations. It is about 2 for independent numbers: below 0.8 for one in 50 of ten.
+_MIN_SMOOTH: Final = 10
+_MAX_ROUGHNESS: Final = 0.8
 
 # The largest score, in percent.
 LARGEST_SCORE: Final = 100
@@ -56,8 +60,8 @@ _LOSS_FILE_WORDS: Final = (
 # Files that a program wrote as it ran, by their suffix or by a name that says nothing else.
 _OUTPUT_SUFFIXES: Final = frozenset({".log", ".out"})
 _OUTPUT_NAME: Final = (
-    r"(?:.*_)?(?:outputs?|out|std(?:out|err)|nohup|slurm|console|terminal|screen|pasted?|progress)"
-    r"(?:_.*)?|[\d_]+"
+    r"(?:.*_)?(?:outputs?|out|std(?:out|err)|nohup|slurm|console|terminal|screen|pasted?|progress"
+    r"|convergence)(?:_.*)?|[\d_]+"
 )
 
 # Files of the state of a machine.
@@ -71,6 +75,14 @@ _MEASURE: Final = (
     r"(?:^|_)(?:acc|accs|accurac(?:y|ies)|rewards?|returns?|scores?|f1|auc|iou|dice|psnr|ssim|bleu"
     r"|ppl|perplexit(?:y|ies)|lrs?|learning_rates?|grads?|gradients?|norms?|weights?|times?|fid"
     r"|entropy|precision|recall)(?:_|$)"
+)
+# Words of scores that a file may be named after, next to its model or data.
+_WORDS_OF_SCORES: Final = frozenset(
+    word_list("accuracy accuracies acc accs auc f1 dice iou miou psnr ssim bleu winrate")
+)
+# Next to these words, the numbers are no course of a score.
+_OTHER_THAN_SCORES: Final = frozenset(
+    word_list("loss time times lr best matrix table class classes per confusion report grad")
 )
 # The beginning of the name of a file that TensorBoard exports.
 _RUN_OF_TAG: Final = r"^.{0,80}[-_]tag[-_](?=.)"
@@ -103,6 +115,7 @@ def _measure(stem: str) -> str:
     """Return the name of the measure that a file is named after, or ""."""
     if assign([stem]).columns or is_fitness(stem):
         return stem
+    stem = _score_of_model(stem) or stem
     # dqn_rewards.txt, returns_seed1.txt, mean_scores.txt
     words = {*name_words(stem)}
     are_rewards = words & _FILE_OF_REWARDS or is_a_reward(stem, of_episodes=True)
@@ -111,6 +124,21 @@ def _measure(stem: str) -> str:
     if re.search(_MEASURE, normal(stem)) or ("loss" not in words and words & _WORDS_OF_POLICIES):
         return stem
     return f"{stem}_loss" if is_evaluation(stem) else ""
+
+
+def _score_of_model(stem: str) -> str:
+    """Return the name of a score without that of its model or data, if one names a file.
+
+    resnet_test_acc is test_acc, and accuracy_fedavg accuracy.
+    """
+    words = list(name_words(stem))
+    if score_direction(stem) is not None or not _OTHER_THAN_SCORES.isdisjoint(words):
+        return ""
+    parts = ["_".join(words[at:]) for at in range(1, len(words))]
+    parts += ["_".join(words[:-at]) for at in range(1, len(words))]
+    named = (part for part in parts if not _WORDS_OF_SCORES.isdisjoint(name_words(part)))
+    scores = (n for n in named if assign([n]).columns or score_direction(n) is not None)
+    return max(scores, key=len, default="")
 
 
 def _stem(source: str) -> str:
@@ -255,6 +283,18 @@ def may_be_scores(numbers: Sequence[float]) -> bool:
     third = max(len(numbers) // 3, 1)
     rise = sum(numbers[-third:]) > sum(numbers[:third]) and min(numbers) in numbers[:third]
     return rise and max(numbers) <= LARGEST_SCORE
+
+
+def is_course(numbers: Sequence[float]) -> bool:
+    """Return True if numbers are near those next to them, unlike results of classes or models.
+
+    The ratio is that of von Neumann (1941).
+    """
+    finite = [number for number in numbers if math.isfinite(number)]
+    mean = sum(finite) / max(len(finite), 1)
+    spread = sum((number - mean) ** 2 for number in finite)
+    steps = sum((after - before) ** 2 for before, after in pairwise(finite))
+    return len(finite) >= _MIN_SMOOTH and steps < _MAX_ROUGHNESS * spread
 
 
 def _change(column: Sequence[float]) -> float:

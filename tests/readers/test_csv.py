@@ -230,6 +230,9 @@ def test_lines_without_names_may_begin_with_the_seconds_since_1970(log, unit, de
         ("run-oak-tag-alpha.csv", "alpha"),
         ("rollout_ep_len_mean.csv", "rollout_ep_len_mean"),
         ("fitness_history.csv", "fitness_history"),
+        ("oak_dice.csv", "dice"),
+        ("best_dice.csv", "best_dice"),
+        ("dice_per_class.csv", "dice_per_class"),
         # Nothing says what these values are.
         ("oak_1.csv", "Value"),
         ("train.csv", "Value"),

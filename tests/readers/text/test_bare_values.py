@@ -171,6 +171,39 @@ def test_the_only_row_of_a_file_named_after_another_measure(put, name):
     assert any(series.values.tolist() == VALUES for series in history.series.values())
 
 
+@pytest.mark.parametrize("name", ["acc.txt", "oak_test_accuracy.csv", "accuracy_of_oak.txt"])
+@pytest.mark.parametrize("separator", [",", " "])
+def test_the_only_row_of_accuracies_is_a_course_if_neighbours_are_alike(put, name, separator):
+    rises = [f"{0.9 - 0.6 / (n + 1):.3f}" for n in range(12)]
+    summary = stabdiag.diagnose(put(f"{separator.join(rises)}\n", name)).diagnosis.summary
+    assert "accuracy went from 0.3 to 0.85" in summary
+    # Each class has an accuracy.
+    classes = [f"{0.9 - n * 7 % 12 / 15:.3f}" for n in range(12)]
+    with pytest.raises(LogError):
+        stabdiag.diagnose(put(f"{separator.join(classes)}\n", name))
+
+
+def test_the_only_numbers_of_a_convergence_are_losses_if_they_fall(put):
+    falls = "".join(f"{9 / (n // 3 + 1)}\n" for n in range(30))
+    report = stabdiag.diagnose(put(falls, "oak_convergence.dat"))
+    assert "The loss went from 9 to 0.9" in report.diagnosis.summary
+    rises = "".join(f"{9 * (n // 3 + 1)}.5\n" for n in range(30))
+    history = stabdiag.diagnose(put(rises, "convergence.csv")).history
+    assert "loss" not in history.series
+
+
+@pytest.mark.parametrize("above", ["", ",0,1,2,3,4,5\n", "epoch,1,2,3,4,5,6\n"])
+def test_a_row_is_named_after_its_split_in_a_file_named_after_a_loss(put, above):
+    rows = {"train": VALUES, "val": [loss + 1 for loss in VALUES]}
+    lines = [f"{name},{','.join(map(str, row))}\n" for name, row in rows.items()]
+    text = above + "".join(lines)
+    series = stabdiag.diagnose(put(text, "loss_curve.csv")).history.series
+    assert series["loss"].values.tolist() == VALUES
+    assert series["eval_loss"].values.tolist() == rows["val"]
+    with pytest.raises(LogError):
+        stabdiag.diagnose(put(text, "curve.csv"))
+
+
 @pytest.mark.parametrize("sign", [": ", ",", "\t", " = "])
 def test_a_row_may_have_all_values_of_a_name(put, sign):
     rows = {

@@ -9,7 +9,7 @@
 
 Flower prints each value with its round: losses_centralized [(0, 2.30), (1, 2.28), (2, 2.24)].
 A row of a table may have all values of a name: train loss, 2.302, 2.295, 2.281, 2.279. In a file
-named after a loss, a single row needs no name.
+named after a loss or a score, a row may be named after its split, and a single row needs no name.
 
 A list without a name is one of losses if the text above names a loss, or if it is the whole text
 and the name of the file does not contradict. It may be printed again each time it has grown. The
@@ -19,6 +19,7 @@ rewards or scores does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -34,9 +35,10 @@ from stabdiag.readers.pieces import Rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.lines.cells import make_cell_piece
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, as_float, is_a_loss
-from stabdiag.readers.text.lines.measure_words import OTHER_LOSSES, renamed
+from stabdiag.readers.text.lines.measure_words import OTHER_LOSSES, SPLIT, renamed
 from stabdiag.readers.unnamed import (
     find_loss,
+    is_course,
     is_named_loss,
     is_named_score,
     may_be_losses,
@@ -153,7 +155,8 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
             name = name_of_course(source, [*map(as_float, values)])
         if name is not None and _is_score_of_games(name):
             name = "reward"
-        if name is not None and _may_be_other_scores(data, *match.span(), name):
+        follow = is_named_score(source) and is_course([*map(as_float, values)])
+        if name is not None and not follow and _may_be_other_scores(data, *match.span(), name):
             continue
         if name is not None:
             (lists if len(values) >= fewest else short)[name] = values
@@ -170,10 +173,19 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
 
 def _with_brackets(data: bytes, source: str) -> bytes:
     """Return a text with brackets around the numbers of each row that has a name, or needs none."""
-    row = _ONE_ROW.match(data) if is_named_loss(source) or is_named_score(source) else None
-    if row is not None:
-        return b"[%b]" % row[1].replace(b";", b",")
-    return _NAMED_ROW.sub(lambda row: b"%b: [%b]" % (row[1], row[2].replace(b";", b",")), data)
+    measure = ""
+    if is_named_loss(source) or is_named_score(source):
+        row = _ONE_ROW.match(data)
+        if row is not None:
+            return b"[%b]" % row[1].replace(b";", b",")
+        measure = "loss" if is_named_loss(source) else name_of_values(source)
+
+    def bracketed(row: re.Match[bytes]) -> bytes:
+        name = row[1].decode("ascii")
+        name = f"{name}_{measure}" if measure and SPLIT.fullmatch(name) else name
+        return b"%b: [%b]" % (name.encode(), row[2].replace(b";", b","))
+
+    return _NAMED_ROW.sub(bracketed, data)
 
 
 def _short_history(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
