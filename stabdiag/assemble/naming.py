@@ -41,12 +41,13 @@ from stabdiag.model.roles.names import (
     is_fitness,
     last_word,
     name_words,
+    normal,
     without_evaluation,
 )
-from stabdiag.model.roles.scores import is_short_score, score_columns, score_direction
+from stabdiag.model.roles.scores import is_training_score, score_columns, score_direction
 from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import INDEX, Column, Columns
-from stabdiag.readers.unnamed import FEWEST, may_be_evaluated
+from stabdiag.readers.unnamed import FEWEST, is_course, may_be_evaluated
 
 # Words in the names of measurements of the machine, and of parts of a log.
 _MACHINE_WORDS = frozenset(
@@ -255,9 +256,10 @@ def _may_lack_a_loss(columns: Columns, names: Mapping[str, str]) -> bool:
         for name in columns.names
         if not (
             may_serve(name)
+            or name == INDEX
             or _is_no_loss(name)
             or _is_margin(name, columns)
-            or is_short_score(name, columns.names)
+            or _is_hit_ratio(name, columns.names)
             or _is_finite_gradient(name, columns)
         )
     ]
@@ -349,14 +351,25 @@ def _is_finite_gradient(name: str, columns: Columns) -> bool:
     return "grad" in name_words(name) and _stays_finite(columns.load(name))
 
 
+def _is_hit_ratio(name: str, others: Sequence[str]) -> bool:
+    """Return True for HR next to another score of rankings; alone, it may be an hour or a rate."""
+    return normal(name) == "hr" and any(
+        score in normal(other) for other in others for score in ("ndcg", "mrr")
+    )
+
+
 def _has_scores(columns: Columns, names: Mapping[str, str]) -> bool:
     """Return True if a log has a counter or a clock, and a score whose better direction is known.
 
     A file with one score per record, as the logger of Torch7 writes it, needs no counter. A single
     evaluation does not need one either. Several scores on several records may belong to different
-    models.
+    models, unless those of a split change as those of one run do.
     """
     counters = {"step", "epoch", "clock"} & names.keys()
     accuracies = [names[role] for role in ("accuracy", "eval_accuracy") if role in names]
     scores = [*accuracies, *score_columns(columns.names, names.values()).values()]
-    return bool(scores) and (bool(counters) or len(columns.names) == 1 or columns.rows == 1)
+    if counters or len(columns.names) == 1 or columns.rows == 1:
+        return bool(scores)
+    of_splits = {name for name in scores if is_training_score(name) or is_evaluation(name)}
+    loaded = [*map(columns.load, {*accuracies, *of_splits})]
+    return bool(loaded) and all(not x.is_text and is_course(x.values.tolist()) for x in loaded)

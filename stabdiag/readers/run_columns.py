@@ -1,10 +1,12 @@
-"""Tables with the columns of several runs.
+"""Tables with the columns of several runs, or of splits, that are named after the file.
 
 A chart that W&B exports names the run and the measure: ``oak-1 - train/loss``. In tables made by
 hand, columns may be named after the runs only, if the file or the first cell names the measure::
 
     epoch,seed 1,seed 2         perplexity;dropout 0.2;dropout 0.4
     0,2.31,2.29                 Epoch 1;629.5;621.8
+
+Columns that are named train and val are scores in a file that is named after a score.
 """
 
 from __future__ import annotations
@@ -42,12 +44,18 @@ _VARIED_SETTINGS: Final = frozenset(
 _NAMES_OF_OPTIMIZERS: Final = frozenset(
     word_list("sgd adam adamw adagrad adadelta rmsprop nadam radam adamax lion lbfgs muon nesterov")
 )
+# A column named after its split only.
+_SPLIT_ALONE: Final = lazy_pattern(r"(?i)train(?:ing)?|val(?:id(?:ation)?)?|dev|eval|test(?:ing)?")
+_WORDS_OF_ACCURACIES: Final = frozenset(word_list("acc accs accuracy accuracies"))
 _NUMBER_OF_RUN: Final = lazy_pattern(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def with_measure(columns: Columns) -> Columns:
-    """Return columns that are named after runs only with the measure of the file in their names."""
+    """Return columns that name only runs or splits with the measure of the file in their names."""
     first, *others = columns.names or ("",)
+    splits = [name for name in columns.names if _SPLIT_ALONE.fullmatch(name.strip())]
+    if splits and is_named_score(columns.source):
+        return _with_split_scores(columns, splits)
     if not _are_runs(others) or any(map(_names_measure, others)):
         return columns
     if _names_measure(first):
@@ -62,6 +70,18 @@ def with_measure(columns: Columns) -> Columns:
     return replace(
         columns, names=(*kept, *own), load=lambda name: columns.load(own.get(name, name))
     )
+
+
+def _with_split_scores(columns: Columns, splits: Sequence[str]) -> Columns:
+    """Return columns whose splits are named with the score of the file if all others are steps."""
+    others = [name for name in columns.names if name not in splits]
+    if len(others) > 2 or not {*assign(others).columns} <= {"step", "epoch"}:
+        return columns
+    score = name_of_values(columns.source)
+    measure = score if _WORDS_OF_ACCURACIES.isdisjoint(name_words(score)) else "accuracy"
+    own = {f"{name.strip()}_{measure}": name for name in splits}
+    names = (*others, *own)
+    return replace(columns, names=names, load=lambda name: columns.load(own.get(name, name)))
 
 
 def _are_runs(names: Sequence[str]) -> bool:

@@ -191,6 +191,19 @@ def test_a_file_of_scores_needs_no_counter(tmp_path):
     assert [len(series) for series in report.history.series.values()] == [4]
 
 
+@pytest.mark.parametrize("score", ["acc", "dice"])
+def test_scores_of_splits_need_no_counter_if_they_change_as_those_of_a_run(tmp_path, score):
+    path = tmp_path / "results.csv"
+    runs = [f"{n / 20},{n / 25},{n % 3}" for n in range(12)]
+    path.write_text("\n".join([f"train_{score},val_{score},f1", *runs, ""]))
+    assert " from 0 to 0.44" in stabdiag.diagnose(path).diagnosis.summary
+    # Several models have results.
+    rows = [runs[n * 7 % 12] for n in range(12)]
+    path.write_text("\n".join([f"train_{score},val_{score},f1", *rows, ""]))
+    with pytest.raises(StabdiagError, match="no column looks like a training loss"):
+        stabdiag.diagnose(path)
+
+
 def test_a_column_next_to_a_score_without_a_counter_may_be_the_loss(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text("mean class accuracy,foo\n" + "75.5,2.5\n" * 9)
@@ -358,9 +371,7 @@ def test_the_statistics_of_other_logs_are_no_fitness():
         stabdiag.diagnose(log)
 
 
-@pytest.mark.parametrize(
-    "name", ["best cost", "gbest", "f(x)", "Function value", "shortest length"]
-)
+@pytest.mark.parametrize("name", ["best cost", "gbest", "f(x)", "Function value", "best_distance"])
 def test_the_best_value_of_an_optimizer_is_its_loss(name):
     values = [9.0, 9.0, 7.5, 7.5, 7.5, 4.25, *[4.0] * 30]
     report = stabdiag.diagnose({"iteration": range(len(values)), name: values})

@@ -1,5 +1,7 @@
 """Tables with a column for each run, whose measure the file or the first cell names."""
 
+import json
+
 import pytest
 
 import stabdiag
@@ -39,6 +41,33 @@ def test_scores_of_several_runs(put, file):
     report = stabdiag.diagnose(put(table("episode", "run_1", "run_2"), file))
     assert report.diagnosis.slug != "partly-read"
     assert "2.5 to 2.3" in report.diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    ("file", "heading", "shown"),
+    [
+        ("accuracy.csv", ("epoch", "train", "val"), "The accuracy went"),
+        ("oak_acc.csv", ("", "Train", "Validation"), "The accuracy went"),
+        ("Accuracy_curve.csv", ("step", "Test", "Train"), "The accuracy went"),
+        ("acc_of_oak.csv", ("step", "test"), "The evaluation accuracy went"),
+        ("f1.csv", ("epoch", "training", "dev"), "'training_f1' went"),
+    ],
+)
+def test_columns_of_splits_are_scores_in_a_file_named_after_one(put, file, heading, shown):
+    rows = [",".join([str(n), *(len(heading) - 1) * [f"{n / 20:.2f}"]]) for n in range(12)]
+    text = "\n".join([",".join(heading), *rows, ""])
+    summary = stabdiag.diagnose(put(text, file)).diagnosis.summary
+    assert f"{shown} from 0 to 0.55" in summary
+    if file == "accuracy.csv":
+        series = stabdiag.read(put(text, "losses.csv")).series
+        assert {"loss", "eval_loss"} <= series.keys()
+
+
+def test_lists_of_splits_are_scores_in_a_file_named_after_one(put):
+    rises = [n / 20 for n in range(12)]
+    text = json.dumps({"train": rises, "val": rises[::-1]})
+    summary = stabdiag.diagnose(put(text, "accuracy.json")).diagnosis.summary
+    assert summary.startswith("'val_accuracy' was 0.5 at step 2 and is 0.05 at the end")
 
 
 def test_each_run_is_checked(put, stabdiag):
