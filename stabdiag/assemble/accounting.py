@@ -23,7 +23,7 @@ from stabdiag.model.roles.names import (
     names_measurements,
     names_split,
 )
-from stabdiag.model.roles.scores import score_direction
+from stabdiag.model.roles.scores import is_short_score, score_direction
 from stabdiag.model.text import SHOWN_NAMES, and_more, num, plural
 from stabdiag.readers.columns import Column, Columns
 
@@ -68,9 +68,15 @@ def _unknown_values(columns: Columns, names: Mapping[str, str]) -> Iterator[Left
     scores = {
         name
         for name in columns.names
-        if score_direction(name) is not None or _SCORE_WORD in name_words(name)
+        if score_direction(name) is not None
+        or _SCORE_WORD in name_words(name)
+        or is_short_score(name, columns.names)
     }
     if scores and scores.issuperset(free):
+        return
+    # A few rewards are read like many, and their run needs no loss.
+    finite = (np.isfinite(columns.load(name).logged).all() for name in free)
+    if "reward" in names and all(finite):
         return
     courses = [_describe_course(columns, name) for name in free[:SHOWN_NAMES]]
     courses += [repr(shown_name(name)) for name in free[SHOWN_NAMES:]]

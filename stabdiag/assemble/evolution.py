@@ -105,6 +105,11 @@ def _falls(x: Floats) -> bool:
     return bool(np.median(x[-half:]) < x[:half].min())
 
 
+def _varies(named: NamedColumns, name: str) -> bool:
+    column = named.columns.load(name)
+    return not column.is_text and len({*column.logged.tolist()}) > 1
+
+
 def _fitness_columns(named: NamedColumns, words: frozenset[str]) -> Iterator[str]:
     return (name for name in _free(named) if not words.isdisjoint(name_words(name)))
 
@@ -119,7 +124,8 @@ def _free(named: NamedColumns) -> Iterator[str]:
         if name not in taken
         and (
             is_fitness(name)
-            or (is_counted and is_objective(name))
+            # Best: [0.5 1.5] is the individual, not its fitness.
+            or (is_counted and is_objective(name) and _varies(named, name))
             or (of_generations and _STATISTICS.issuperset(name_words(name)))
         )
     )

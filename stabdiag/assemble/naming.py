@@ -41,10 +41,14 @@ from stabdiag.model.roles.names import (
     is_fitness,
     last_word,
     name_words,
-    normal,
     without_evaluation,
 )
-from stabdiag.model.roles.scores import is_training_score, score_columns, score_direction
+from stabdiag.model.roles.scores import (
+    is_short_score,
+    is_training_score,
+    score_columns,
+    score_direction,
+)
 from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import INDEX, Column, Columns
 from stabdiag.readers.unnamed import FEWEST, is_course, may_be_evaluated
@@ -259,7 +263,7 @@ def _may_lack_a_loss(columns: Columns, names: Mapping[str, str]) -> bool:
             or name == INDEX
             or _is_no_loss(name)
             or _is_margin(name, columns)
-            or _is_hit_ratio(name, columns.names)
+            or is_short_score(name, columns.names)
             or _is_finite_gradient(name, columns)
         )
     ]
@@ -349,13 +353,6 @@ def _is_margin(name: str, columns: Columns) -> bool:
 def _is_finite_gradient(name: str, columns: Columns) -> bool:
     """Return True for the gradient of a part of the model that is always finite."""
     return "grad" in name_words(name) and _stays_finite(columns.load(name))
-
-
-def _is_hit_ratio(name: str, others: Sequence[str]) -> bool:
-    """Return True for HR next to another score of rankings; alone, it may be an hour or a rate."""
-    return normal(name) == "hr" and any(
-        score in normal(other) for other in others for score in ("ndcg", "mrr")
-    )
 
 
 def _has_scores(columns: Columns, names: Mapping[str, str]) -> bool:

@@ -23,7 +23,7 @@ from stabdiag.stats.quantiles import diff_sigma, usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import SearchWindows
 from stabdiag.stats.smoothing import MovingAverage, chance_start, find_average
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS
+from stabdiag.stats.standards import CONTEXT_POINTS, HALF, MIN_TREND_POINTS
 from stabdiag.stats.trend import is_running_sum
 from stabdiag.tree.causes import Causes
 
@@ -66,17 +66,23 @@ class Run:
             return False
         if not np.ptp(rewards):
             return is_policy or is_value_loss(self.loss.column)
-        return is_policy and len(rewards) < self.limits.divergence.min_points
+        half = len(rewards) // 2
+        # Better returns are larger values to predict, with larger errors.
+        is_better = half and rewards[half:].mean() > rewards[:half].mean()
+        is_explained = is_policy or (is_better and is_value_loss(self.loss.column))
+        return bool(is_explained) and len(rewards) < self.limits.divergence.min_points
 
     def _explores_less(self) -> bool:
         """Return True if a run without rewards lowers the fraction of its random actions.
 
-        The epsilon of an optimizer is constant, and the one of an adversary grows.
+        The epsilon of an optimizer is constant, and the one of an adversary is small or grows.
         """
         if "reward" in self.history.series:
             return False
         logged = (self.history.finite(f"setting/{name}").values for name in ("epsilon", "eps"))
-        return any(len(x) > 1 and x[-1] < x[0] <= 1 and x.min() >= 0 for x in logged)
+        return any(
+            len(x) > 1 and HALF <= x[0] <= 1 and 0 <= x.min() <= x[-1] < x[0] for x in logged
+        )
 
     def _is_running_sum(self) -> bool:
         """Return True if the loss accumulates: from 0, or while evaluations improve.

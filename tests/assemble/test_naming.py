@@ -371,7 +371,9 @@ def test_the_statistics_of_other_logs_are_no_fitness():
         stabdiag.diagnose(log)
 
 
-@pytest.mark.parametrize("name", ["best cost", "gbest", "f(x)", "Function value", "best_distance"])
+@pytest.mark.parametrize(
+    "name", ["best cost", "gbest", "f(x)", "Function value", "shortest length"]
+)
 def test_the_best_value_of_an_optimizer_is_its_loss(name):
     values = [9.0, 9.0, 7.5, 7.5, 7.5, 4.25, *[4.0] * 30]
     report = stabdiag.diagnose({"iteration": range(len(values)), name: values})

@@ -85,11 +85,12 @@ VISION = {
         *("metrics/psnr", "m_psnr", "metrics/ssim", "psnr_y", "val/psnr", "val_ssim"),
         *("mAP@0.5IOU", "PascalBoxes_Precision/mAP@0.5IOU", "DetectionBoxes_Precision/mAP@.75IOU"),
         *("recall@thr=0.5", "prec@top3", "hmean", "norm_edit_dis", "val_dsc", "acc_pose"),
+        *("pixAcc", "qwk", "cohen_kappa", "quadratic_kappa"),
     ),
     LOWER: (
         *("fid", "FID", "fid50k_full", "Metrics/fid50k_full", "metrics/lpips", "val/fid"),
         *("fid_score", "Metrics/kid50k", "metrics/niqe", "NIQE", "LPIPS"),
-        *("epe", "val_epe", "abs_rel", "sq_rel", "val/silog"),
+        *("epe", "val_epe", "abs_rel", "sq_rel", "val/silog", "HD95", "EER", "minDCF", "medr"),
     ),
 }
 KERAS = {

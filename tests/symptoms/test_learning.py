@@ -123,6 +123,13 @@ def test_a_loss_printed_as_zero_next_to_a_score_that_improves_is_a_warning(error
     assert ("the model learns" in diagnosis.summary) == (severity == "warning")
 
 
+def test_a_policy_whose_loss_is_zero_may_move():
+    moved, stuck = (
+        stabdiag.diagnose(log(np.zeros(N), kl=1e-3 * scale * AT)).diagnosis for scale in (1, 0)
+    )
+    assert (moved.severity, stuck.slug) == ("note", "loss-constant")
+
+
 # A single class: each evaluation is perfect.
 PERFECT = log(falling(2.3, 1e-4, 20), val_acc=np.where(AT % 80 == 79, 1.0, None))
 

@@ -169,3 +169,11 @@ def test_a_constant_reward_says_nothing_about_a_value_loss():
     log = returns(lambda x: 1 + 40 * x, reward=np.full(300, -21.0))
     log["critic_loss"] = log.pop("loss")
     assert answer_to(stabdiag.diagnose(log), "Q4.1").verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(("growth", "excused"), [(3, True), (-3, False)])
+def test_a_few_rewards_that_rise_excuse_a_value_loss(growth, excused):
+    at = np.arange(1, 13)
+    log = {"step": at, "critic_loss": 2 + 0.4 * at, "reward": 40 + growth * at}
+    verdict = answer_to(stabdiag.diagnose(log), "Q4.1").verdict
+    assert verdict is (Verdict.NO if excused else Verdict.YES)

@@ -34,7 +34,7 @@ class Direction(IntEnum):
 # Names of two or three letters that also mean something else count only with an evaluation word.
 # Most logs have no score, so the patterns are compiled where they are used.
 _HIGHER: Final = lazy_pattern(
-    r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pixel|class|combined|[am])?"
+    r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pix(el)?|class|combined|[am])?"
     r"acc(uracy)?\d*"
     r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|accnorm|rewardsaccurac(y|ies)"
     r"|topkacc(uracy)?\d*|prec(ision)?(at|top|thr)*\d+|precisionb?|prec"
@@ -45,7 +45,7 @@ _HIGHER: Final = lazy_pattern(
     r"|(sacre|corpus)?bleu(score)?\d*|rouge\w{0,4}|meteor|chrf\d*|bertscore\w{0,9}|cider\w?"
     r"|m?dice(score|coefficient|coef)?|m?iou\d*|jaccard(index)?|pck\d*"
     r"|m?psnry?|m?s?ssimy?|sisnri?|sisdri?|pesq|stoi"
-    r"|r2(score)?|rsquared|pearson(r|corr)?|spearman(r|corr)?|mcc|matthews\w{0,20}|kappa"
+    r"|r2(score)?|rsquared|pearson(r|corr)?|spearman(r|corr)?|mcc|matthews\w{0,20}|(cohens?|quadratic)?kappa|qwk"
     r"|hmean|normeditdis(t|tance)?|dsc|accpose|poseacc(uracy)?"
     r"|exactmatch|acc(uracy)?andf1|pass(at)?\d+|(pass|success|win|solve)rate|n?dcg(at)?\d*|mrr(at)?\d*"
     r"|hit(s|rate|ratio)(at)?\d*|(hit|hr)(at)?\d+|r(at)?(1|5|10)|inceptionscore|is\d+k|clipscore"
@@ -53,14 +53,14 @@ _HIGHER: Final = lazy_pattern(
 )
 _LOWER: Final = lazy_pattern(
     r"[wcu]er|(word|char|character|token|phone|phoneme|sentence|top\d+)?err(or)?rates?"
-    r"|top\d+err(or)?|equalerrorrate|perplexity|ppl|fid\d*k?(full)?|kid\d+k?(full)?|lpips|niqe"
+    r"|top\d+err(or)?|equalerrorrate|eer|mindcf|hd95|med(ian)?r(ank)?|perplexity|ppl|fid\d*k?(full)?|kid\d+k?(full)?|lpips|niqe"
     r"|n?r?mse|rms[lp]e|r?rse|rae|mae|s?mape|mean(squared|absolute)error|rootmeansquarederror|bitsper(char|byte|dim)"
     r"|bp[bcd]|brier(score)?|epe|(abs|sq)rel|silog"
 )
 _HIGHER_IF_EVALUATED: Final = lazy_pattern(
     r"em|ap|snr|sdr|(combined)?score|(episodic|episode|ep)?(reward|return|ret)s?"
 )
-_LOWER_IF_EVALUATED: Final = lazy_pattern(r"per|ter|mer|der|eer|ece|kid|err(or)?|fvd|fad|mcd")
+_LOWER_IF_EVALUATED: Final = lazy_pattern(r"per|ter|mer|der|ece|kid|err(or)?|fvd|fad|mcd")
 
 # Words that describe where a score was measured, or how it was averaged.
 _QUALIFIERS: Final = frozenset(
@@ -83,6 +83,18 @@ PROPERTIES: Final = frozenset(
         "threshold count num n weight coef target grad gradient norm lr config per"
     )
 )
+
+# Abbreviations of scores that mean something else alone, and the scores that explain them: hit rate
+# and mean rank, average precision, precision and recall, exact match, inception score.
+_NEXT_TO_SHORT_SCORES: Final = {
+    "hr": ("ndcg", "mrr"),
+    "mr": ("mrr", "hit"),
+    "ap": ("auc", "auroc", "f1"),
+    "p": ("f1", "map"),
+    "r": ("f1", "map"),
+    "em": ("f1",),
+    "is": ("fid",),
+}
 
 # The names of scores that need no qualifier after a section, as in Set5/PSNR.
 _BY_LAST_WORD: Final = lazy_pattern(
@@ -168,6 +180,12 @@ def _direction(words: Sequence[str], *, is_heldout: bool) -> Direction | None:
         if _LOWER.fullmatch(key) or (is_heldout and _LOWER_IF_EVALUATED.fullmatch(key)):
             return Direction.LOWER
     return None
+
+
+def is_short_score(name: str, others: Iterable[str]) -> bool:
+    """Return True for HR next to another score of rankings; alone, it may be an hour or a rate."""
+    known = _NEXT_TO_SHORT_SCORES.get(normal(name), ())
+    return any(score in normal(other) for other in others for score in known)
 
 
 @lru_cache(maxsize=1 << 17)

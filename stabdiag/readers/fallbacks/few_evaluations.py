@@ -38,7 +38,7 @@ from stabdiag.readers.text.lines.tokens import Field
 
 # The fewest and the most of them: a log with more is read in other ways.
 _MIN_EVALUATIONS: Final = 2
-_MAX_EVALUATIONS: Final = 30
+_MAX_EVALUATIONS: Final = 200
 
 # epoch4, step 5000, checkpoint-500, the file model_10.h5, and 10k iterations. Models may have
 # numbers, too: resnet_50.

@@ -59,6 +59,7 @@ _BAR_START: Final = lazy_pattern(rb"(?<![\d.,])0(?:/[1-9]|%\|)")
 _NAME_ENDS: Final = b" \t:=|>~([\"'-&,;"
 _NAME_IN_FORM: Final = lazy_pattern(rb"[A-Za-z]\d{0,9}\Z")
 _VALUE_SIGNS: Final = b":=|>"
+_OPEN_ENDS: Final = (b":", b"=", b"->", b"=>")
 _SHOWN_AFTER: Final = 12
 _LONGEST_TEXT_IN_PLACE: Final = 100
 _MAX_WORDS_IN_PLACE: Final = 3
@@ -99,6 +100,8 @@ class LossPlaces:
         self._text = b""
         # A bar above has a loss where it begins.
         self._has_loss_at_start = False
+        # Those since the last record that end where their loss should be.
+        self._open = 0
 
     def copy(self) -> Self:
         """Return a copy for trial additions."""
@@ -195,12 +198,16 @@ class LossPlaces:
             if number in records:
                 self._has_loss_at_start |= _BAR_START.search(line) is not None
                 self._between, self._since = self._between + self._since, 0
+                self._open = 0
                 continue
             is_other = number not in reports and line.translate(ALL_DIGITS).rstrip(b"\n") in forms
             is_other &= not states_course(line)
             if is_other and (self._has_loss_at_start or _BAR_START.search(line) is None):
-                self._count += 1
-                self._since += 1
+                if line.rstrip().endswith(_OPEN_ENDS):
+                    self._open += 1
+                else:
+                    self._count += 1
+                    self._since += 1
                 if self._line is None:
                     self._line, self._text = first_line + number - 1, line[:MAX_UNREAD_LINE]
 
@@ -208,15 +215,17 @@ class LossPlaces:
         """Return the entry for these lines."""
         is_loss = is_a_loss(self._name) and not is_evaluation(self._name)
         # A score or an evaluation has a placeholder where it is not measured.
-        if not self._count or (self._between >= _MIN_PLACE_SAMPLES and not is_loss):
+        # A killed program may have left the last line, or one above a restart.
+        count = self._count + max(self._open - 1, 0)
+        if not count or (self._between >= _MIN_PLACE_SAMPLES and not is_loss):
             return []
-        lines = plural(self._count, "line has a text", "lines have a text")
+        lines = plural(count, "line has no number", "lines have no number")
         place = "the loss" if is_a_loss(self._name) else repr(self._name)
         return [
             LeftOut(
                 code=EventCode.CELLS_LEFT_OUT,
                 message=f"{lines} in the place of {place}",
-                count=self._count,
+                count=count,
                 line=self._line,
                 text=self._text.decode("utf-8", "replace"),
             )
@@ -271,14 +280,24 @@ def _head(before: bytes) -> bytes:
 
 
 def _has_text(form: bytes, places: Sequence[_Place]) -> bool:
-    """Return True if a form has a text in one of these places, and a number in no other."""
+    """Return True if a form has no number in one of these places, and one in no other."""
     at_places = [
         (place, form[len(place.before.lstrip()) :].strip())
         for place in places
         if form.startswith(place.before.lstrip())
     ]
-    return any(_is_text(rest, place) for place, rest in at_places) and not any(
-        _NUMBER_LEFT.match(rest) for _, rest in at_places
+    is_other = any(_is_text(rest, place) or _is_empty(rest, place) for place, rest in at_places)
+    return is_other and not any(_NUMBER_LEFT.match(rest) for _, rest in at_places)
+
+
+def _is_empty(rest: bytes, place: _Place) -> bool:
+    """Return True if nothing is in the place of a loss, as in ``loss: , lr: 0.1``."""
+    if place.often_empty:
+        return False
+    if not place.after:
+        return not rest and place.before[-1:] in _VALUE_SIGNS
+    return any(map(str.isalnum, place.after.decode("utf-8", "replace"))) and rest.startswith(
+        place.after
     )
 
 

@@ -292,7 +292,8 @@ def _zero(case: Case, start: int) -> Evidence | None:
     x, steps = case.loss.values, case.loss.steps
     # The loss of a policy whose advantages cancel is 0, and its gradients are not.
     has_gradients = bool(case.history.finite("grad_norm").values.any())
-    if "reward" in case.history.series or (start == 0 and has_gradients):
+    moves = bool(case.history.finite("policy_kl").values.any())
+    if "reward" in case.history.series or moves or (start == 0 and has_gradients):
         return None
     fell = {"before": level_before(x, start, CONTEXT_POINTS)} if start else {}
     if fell and fell["before"] <= _DROP_FRACTION * x[0]:

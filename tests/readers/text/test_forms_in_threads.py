@@ -560,3 +560,24 @@ def test_a_heading_has_the_position_of_the_values_below_it(history, form):
 def test_a_position_on_the_line_of_its_loss_stays_one(history):
     rows = [f"Epoch: [3][{n * 50}/2000] loss {2 / n}" for n in range(2, 9)]
     assert points(history("\n".join(rows)).series["loss"])[-1] == (400, 0.25)
+
+
+@pytest.mark.parametrize("metrics", ["{'accuracy': 0.5}, ", "{'accuracy': 0.5, 'auc': 0.7}, ", ""])
+@pytest.mark.parametrize("last", ["2.14", "nan"])
+def test_the_rounds_of_a_federated_training(tmp_path, metrics, last):
+    losses = ["2.5", "2.31", "2.28", last]
+    rows = [
+        "INFO :      initial parameters (loss, other metrics): 2.5, {'accuracy': 0.1}\n",
+        *(
+            f"INFO :      [ROUND {n}]\nINFO :      aggregate_fit: received 10 results\n"
+            f"INFO :      fit progress: ({n}, {loss}, {metrics}{12.5 * n})\n"
+            for n, loss in enumerate(losses[1:], start=1)
+        ),
+    ]
+    log = tmp_path / "run.log"
+    log.write_text("".join(rows))
+    report = stabdiag.diagnose(log)
+    series = report.history.series["loss"]
+    assert series.steps.tolist() == [0, 1, 2, 3]
+    assert series.values[:3].tolist() == [2.5, 2.31, 2.28]
+    assert (report.diagnosis.slug == "nan-dtype-unknown") == (last == "nan")

@@ -159,3 +159,31 @@ def test_words_about_the_course_of_the_loss_are_no_value(put, words):
     text = "\n".join([*lines, f"Epoch 60 loss {words}", ""])
     assert stabdiag.diagnose(put(text)).diagnosis.slug == "healthy"
     assert stabdiag.diagnose(put(text.replace(words, "lost"))).diagnosis.slug != "healthy"
+
+
+EMPTY = {
+    "before a value": ("epoch {0} train loss: {1}, val loss: 2.1", 1),
+    "before a bar": ("loss: {1}: {0:3d}%|{0}| {0}/60 [00:12<00:09, 1.8it/s]", 1),
+    "at the end": ("loss[{0}] = {1}", 2),
+    "a block": ("Step: {0}\nLoss: {1}\nRate: 0.{0}", 2),
+}
+
+
+@pytest.mark.parametrize("form", EMPTY)
+def test_an_empty_place_of_the_loss_is_not_ignored(put, form):
+    pattern, fewest = EMPTY[form]
+    losses = [*LOSSES[: 60 - fewest], *fewest * [""]]
+    assert diagnosis(put, pattern, losses).slug == "partly-read"
+
+
+@pytest.mark.parametrize("form", ["at the end", "a block"])
+@pytest.mark.parametrize("row", [30, 59])
+def test_a_line_that_ends_before_its_loss_may_be_cut(put, form, row):
+    losses = ["" if n == row else loss for n, loss in enumerate(LOSSES)]
+    assert diagnosis(put, EMPTY[form][0], losses).slug == "healthy"
+
+
+def test_the_place_of_an_evaluation_may_be_empty(put):
+    losses = [loss if n % 5 == 4 else "" for n, loss in enumerate(LOSSES)]
+    form = "epoch {0} val_loss: {1}, rate: 0.1"
+    assert diagnosis(put, form, losses).slug != "partly-read"

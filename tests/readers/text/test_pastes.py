@@ -118,8 +118,7 @@ def test_a_score_that_falls_in_a_table_without_a_loss_is_a_finding(diagnosed):
 @pytest.mark.parametrize(
     "text",
     [
-        "".join(f"accuracy {0.2 + n / 100}\n" for n in range(40)),
-        "".join(f"Epoch {n}: accuracy 0.{n}\n" for n in range(1, 3)),
+        "".join(f"Epoch {n}: accuracy 0.{n}\n" for n in (2, 1)),
         "".join(f"step {n * 37 % 40} BLEU {n}\n" for n in range(40)),
     ],
 )
@@ -265,17 +264,24 @@ def test_a_total_time_is_not_a_loss(diagnosed):
     assert list(losses.values) == [67.3072378, 19.3157269, 13.1851701]
 
 
-def test_a_hit_ratio_next_to_another_score_of_rankings_is_no_loss(diagnosed):
+@pytest.mark.parametrize(
+    ("short", "score"),
+    [("HR", "NDCG"), ("MR", "MRR"), ("AP", "AUC"), ("IS", "FID"), ("P", "F1"), ("EM", "F1")],
+)
+@pytest.mark.parametrize("count", [4, 12])
+def test_a_short_name_next_to_another_score_of_its_kind_is_no_loss(diagnosed, short, score, count):
     lines = [
-        f"Iteration {n}: HR = {0.6 + n / 100}, NDCG = {0.3 + n / 200:.4f}\n" for n in range(12)
+        f"Iteration {n}: {short} = {0.6 + n / 100}, {score} = {0.3 + n / 200:.4f}\n"
+        for n in range(count)
     ]
     report = diagnosed("".join(lines))
-    assert report.history.series["score/NDCG"].values[0] == 0.3
+    assert report.history.series[f"score/{score}"].values[0] == 0.3
+    assert report.diagnosis.severity == "note"
     # Any other value may be the loss.
     with pytest.raises(ColumnError, match="no column looks like a training loss"):
-        diagnosed("".join(line.replace("HR", "penalty") for line in lines))
+        diagnosed("".join(line.replace(short + " ", "penalty ") for line in lines))
     with pytest.raises(ColumnError, match="no column looks like a training loss"):
-        diagnosed("".join(line.replace("NDCG", "accuracy") for line in lines))
+        diagnosed("".join(line.replace(score, "accuracy") for line in lines))
 
 
 @pytest.mark.parametrize("part", ["forward", "backward", "optimizer step"])

@@ -153,6 +153,17 @@ def test_a_number_that_rises_is_no_step_if_it_has_another_meaning(diagnosed, for
     assert steps == list(range(12))
 
 
+@pytest.mark.parametrize(
+    "form", ["loss {v} acc 0.{n}", "train_loss={v}; val_loss={w}", "train loss: {v}, lr: 0.{n}"]
+)
+def test_three_records_without_a_counter_are_a_log(diagnosed, form):
+    assert diagnosed(lines(form, LOSSES[:3])).history.series["loss"].values.tolist() == LOSSES[:3]
+    # Two may be the results of two models, and other lines may be prose.
+    for text in (lines(form, LOSSES[:2]), f"We see\n\n{lines(form, LOSSES[:3])}\nand so on\n"):
+        with pytest.raises(LogError):
+            diagnosed(text)
+
+
 def test_many_equal_losses_without_a_counter_are_a_log(diagnosed):
     text = "9/9 - 3s - loss: 2.3026 - mae: 0.6931 - 3s/epoch\n"
     assert diagnosed(60 * text).diagnosis.slug == "loss-constant"
@@ -218,6 +229,7 @@ def test_words_in_front_of_a_number_of_something_else_are_no_score(diagnosed):
         "Sum of squared errors: {v}",
         "epoch:{n}--------training_loss:{v}--------valid_loss:{w}",
         "loss train: {v}, validate: {w}",
+        "Iter {n} RMSE train {v} RMSE valid {w}",
     ],
 )
 def test_other_sentences_of_a_loss_are_read(diagnosed, form):

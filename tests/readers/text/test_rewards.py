@@ -60,6 +60,8 @@ def test_rewards_in_other_languages(series, line):
         "game{n} | score: {r}",
         "generation{n}, best fitness: {r}",
         "Gen{n}: fitness = {r}, size = 12",
+        "Iter {n}: Total rewards mean {r}, Total rewards std 0.310, KL 0.001",
+        "Update {n}\nLast 9 episodes: mean/median reward {r}/7.5, min/max reward 7.5/9.5",
     ],
 )
 def test_rewards_without_a_sign_or_with_a_verb(series, line):
@@ -103,6 +105,19 @@ def test_numbers_in_a_file_of_rewards(series, name):
         ("Generation {n}, Best = {r}", "reward"),
         ("step: {n}, mean fitness: {r}", "reward"),
         ("gen={n} max fitness: {r}, min fitness: -50.0", "reward"),
+        ("Gen    {n}: min=-90.5 avg={r} max=90.5 std=4.5", "reward"),
+        ("Gen: {n} Best: [0.5, 1.5] Fitness: {r}", "reward"),
+        (
+            "-- Generation {n} --\n  Evaluated 99 individuals\n  Min -90.5\n  Max 90.5\n"
+            "  Avg {r}\n  Std 4.5",
+            "reward",
+        ),
+        (
+            "[flaml.automl: 05-01 10:00:01] {{2391}} INFO - iteration {n}, current learner lgbm\n"
+            "[flaml.automl: 05-01 10:00:01] {{2566}} INFO -  at 1.2s,\testimator lgbm's best "
+            "error=0.5,\tbest estimator lgbm's best error={r}",
+            "reward",
+        ),
     ],
 )
 def test_the_fitness_of_generations(series, line, role):
@@ -156,3 +171,10 @@ def test_a_loss_that_sums_up_many_rewards_is_no_course(tmp_path):
     assert series["reward"].steps.tolist() == [200 * n for n in range(1, 9)]
     log.write_text(log.read_text().replace("0.0042", "nan"))
     assert not stabdiag.diagnose(log).ok
+
+
+def test_a_few_rewards_need_no_loss(tmp_path):
+    log = tmp_path / "run.log"
+    form = "Iteration {}: mean reward {}, max reward {}, sigma 0.100\n"
+    log.write_text("".join(form.format(n, n - 4.5, n - 2.5) for n in range(1, 4)))
+    assert stabdiag.diagnose(log).diagnosis.slug == "insufficient-data"

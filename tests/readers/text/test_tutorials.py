@@ -405,3 +405,15 @@ def test_cuda_convnet_prints_the_epoch_and_the_batch(tmp_path):
     path.write_text("".join(lines))
     series = stabdiag.diagnose(path).history.series
     assert series["loss"].values.tolist() == [round(loss, 6) for *_, loss in rows]
+
+
+def test_avalanche_names_the_task_of_each_value(series):
+    text = "".join(
+        f"Epoch {n} ended.\n\tLoss_Epoch/train_phase/train_stream/Task002 = {2 - n / 8}\n"
+        f"\tTop1_Acc_Epoch/train_phase/train_stream/Task002 = {0.25 + n / 16}\n"
+        for n in range(6)
+    )
+    read = series(text)
+    assert read["loss"].values.tolist() == [2 - n / 8 for n in range(6)]
+    assert read["accuracy"].values.tolist() == [0.25 + n / 16 for n in range(6)]
+    assert read["accuracy"].steps.tolist() == [*range(6)]

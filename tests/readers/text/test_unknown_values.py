@@ -73,6 +73,7 @@ def test_a_positive_likelihood_is_not_a_loss(diagnosed):
         ("[Epoch 3/9] [Batch {n}/40] [G - a: 1.5, b: 0.1] [D - real: {value}, fake: 0.1]\n", "D"),
         ("iter {n} | D: {value} G: 0.7\n", "D"),
         ("iter {n} | netD: {value} netG: 0.7\n", "D"),
+        ("[iter {n}] [d: {value}] [g: 0.7]\n", "D"),
         ("Iter {n} | Sup: {value} Unsup: 0.1\n", "sup"),
         ("epoch {n}, recon: {value}, KLD: 0.1\n", "recon"),
         ("epoch {n}, total: {value}, box: 0.1, cls: 0.3\n", "total"),
@@ -402,3 +403,9 @@ def test_letters_of_rewards_are_read(diagnosed, form):
 def test_the_recall_of_a_split_is_no_reward(diagnosed):
     form = "epoch {n} loss: {value}, avg_p: 0.{n:02}, avg_r: 0.3, avg_f1: 0.3\n"
     assert "reward" not in diagnosed(lines(form, FALLING)).history.series
+
+
+def test_the_scores_of_a_grid_search_are_no_run(diagnosed):
+    rows = [f"0.6{n} (0.012) with: {{'batch_size': {10 * n}, 'epochs': 9}}\n" for n in range(1, 9)]
+    with pytest.raises(LogError):
+        diagnosed("Best: 0.68 using {'batch_size': 80, 'epochs': 9}\n" + "".join(rows))

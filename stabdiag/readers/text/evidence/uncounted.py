@@ -42,7 +42,8 @@ _USER_COMMENT: Final = lazy_pattern(
     rb"(?<=[\d)\]}])[ \t]{1,20}(?:<[-=]{1,8}|[-=]{1,8}>|#|//|\xe2\x86\x90)[ \t]{0,8}[A-Za-z][^\n]*"
 )
 
-# And two with different losses if the text has no other lines and no other numbers.
+# And two with different losses if the text has no other lines and no other numbers, or three if it
+# has other numbers.
 _MIN_ALONE: Final = 2
 
 # As many are enough if they have many values.
@@ -173,9 +174,11 @@ def _has_twin(loss: str, sample: Sample) -> bool:
 
 
 def _are_all(data: bytes, lines: int) -> bool:
-    """Return True if a text has no other lines than these, with one number each."""
+    """Return True if a text has no other lines than these, with one number each if they are two."""
     texts = [*filter(None, map(bytes.strip, data.split(b"\n", _UNCOUNTED[0])))]
-    return len(texts) == lines and all(len(_NUMBER_TOKEN.findall(text)) == 1 for text in texts)
+    return len(texts) == lines and (
+        lines > _MIN_ALONE or all(len(_NUMBER_TOKEN.findall(text)) == 1 for text in texts)
+    )
 
 
 def _loss_lines(data: bytes, loss: str, sample: Sample) -> list[bytes]:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_setting, name_words
+from stabdiag.model.roles.names import is_fitness, is_setting, name_words
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.evidence.counter_evidence import heading_evidence, on_loss_lines
 from stabdiag.readers.text.evidence.loss_evidence import evidence
@@ -41,11 +41,13 @@ _MAX_NAMES: Final = 6
 
 # At least one in this many lines is a record. Source code and prose repeat fewer.
 _LINES_APART: Final = 3
+# The lines of a generation of an evolution: -- Generation 3 --, Evaluated 181 individuals, Min 44.0
+_LINES_OF_GENERATION: Final = 8
 
 # Values that belong together: two networks, two kinds of samples, the terms of a VAE.
 _NETWORK_NAMES: Final = (
-    (rb"[Nn]et_?D|D|[Dd]isc?|[Dd]iscriminator|[Cc]ritic", b"D"),
-    (rb"[Nn]et_?G|G|[Gg]en|[Gg]enerator", b"G"),
+    (rb"[Nn]et_?D|[Dd]|[Dd]isc?|[Dd]iscriminator|[Cc]ritic", b"D"),
+    (rb"[Nn]et_?G|[Gg]|[Gg]en|[Gg]enerator", b"G"),
 )
 _SUPERVISION: Final = ((rb"[Ss]up(?:ervised)?", b"sup"), (rb"[Uu]n?sup(?:ervised)?", b"unsup"))
 _VARIATIONAL_NAMES: Final = ((rb"[Rr]ec(?:on\w{0,12})?", b"recon"), (rb"KLD?|kld?", b"kl"))
@@ -139,7 +141,12 @@ _GENERATION: Final = rb"(?mi)^[^\n]{0,80}\bgeneration\b[ :=#\[]{1,8}\d"
 _FITNESS: Final = (
     (_EPISODE_AVERAGE, b"average_fitness"),
     (rb"(?<![\w./-])[Bb](?:est|EST)" + _BEFORE_NUMBER, b"best_fitness"),
+    (rb"(?<![\w./-])(?:[Mm]ax|MAX)" + _BEFORE_NUMBER, b"max_fitness"),
+    (rb"(?<![\w./-])(?:[Mm]in|MIN)" + _BEFORE_NUMBER, b"min_fitness"),
 )
+# 0.70 (0.02) with: {'batch_size': 10, 'epochs': 50}: the scores of a search over settings
+_SETTINGS_BEHIND: Final = rb"(?m)^%b \(%b\) with: \{" % (NUMBER_PATTERN, NUMBER_PATTERN)
+_EXTREMES: Final = frozenset({"max_fitness", "min_fitness"})
 # avg_ep_r: 19.4, avg_l: 0.02, avg_q: 1.3: the letters of a reward and a loss, next to a value of
 # episodes or the exploration.
 _EPISODE_VALUE: Final = (
@@ -183,8 +190,10 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
     result = evidence(normalize(data, rows)) if rows else None
     if result is not None:
         return replace(result, normalizations=(*rows, *result.normalizations))
-    # The number of a part is not a step.
+    # The number of a part is not a step, and neither is a setting.
     if numbers_parts(head.split(b"\n", _LINES_OF_PARTS)[:_LINES_OF_PARTS]):
+        return None
+    if _is_frequent(_SETTINGS_BEHIND, head):
         return None
     standard = (*find_decimal_commas(head), *find_notations(head), *find_normalizations(head))
     head = normalize(head, standard)
@@ -303,11 +312,19 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
     names = [name for name, count in counts.most_common() if count >= _MIN_COUNTED]
     named = (name for name in names if name.isascii() and not is_setting(name))
     samples = [(name, take_sample(head, name.encode())) for name in islice(named, _MAX_NAMES)]
-    # A value that is not finite says most, then a known score; times and rates say least.
-    samples.sort(key=lambda item: (not any(map(is_lost, item[1].values[item[0]])), _rank(item[0])))
+    # A value that is not finite says most, then a known score; times and rates say least. The mean
+    # of a population says more than its extremes.
+    samples.sort(
+        key=lambda item: (
+            not any(map(is_lost, item[1].values[item[0]])),
+            _rank(item[0]),
+            item[0] in _EXTREMES,
+        )
+    )
     for name, sample in samples:
         result = _counted(head, sample)
-        if result is None or not _is_dense(head, result.lines):
+        each = _LINES_OF_GENERATION if is_fitness(name) else _LINES_APART
+        if result is None or not _is_dense(head, result.lines, each):
             continue
         values = sample.values[name]
         if are_scores(values) and SPLIT.fullmatch(name):
@@ -394,6 +411,6 @@ def _counted(head: bytes, sample: Sample) -> TextEvidence | None:
     return below if below is not None and below.rising == 1 else None
 
 
-def _is_dense(head: bytes, lines: int) -> bool:
+def _is_dense(head: bytes, lines: int, each: int = _LINES_APART) -> bool:
     """Return True if a text has at most a few other lines for each of these lines."""
-    return _LINES_APART * lines >= sum(1 for line in head.split(b"\n") if line.strip())
+    return each * lines >= sum(1 for line in head.split(b"\n") if line.strip())

@@ -69,7 +69,7 @@ SCORES: Final = (
     *(b"ndcg", b"NDCG", b"_score", b"Pearson", b"pearson", b"Spearman", b"spearman"),
     *(b"MRR", b"mrr", b"HITS@", b"Hits@", b"hits@", b"ecall", b"recision"),
     *(b"in rate", b"in_rate", b"inrate", b"in Rate", b"inRate", b"WIN RATE", b"uccess"),
-    *(b"Elo", b"ELO", b"elo"),
+    *(b"Elo", b"ELO", b"elo", b"EER", b"eer", b"kappa", b"Kappa", b"qwk", b"QWK"),
 )
 
 # The score of a game, if episodes are counted, and all names of rewards.

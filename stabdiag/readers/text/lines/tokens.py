@@ -98,7 +98,7 @@ _UNSIGNED_PAIR: Final = (
     rb"(?:[Ll]oss|LOSS|lr(?:ate)?|LR|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
     rb"|[Pp]erplexity|[Ll]ikelihood|[Oo]bjective|(?:[Ww]in|[Ss]uccess) [Rr]ate"
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|[Cc]ross[_ -]?[Ee]ntropy|nce|nll|NLL|bce|BCE"
-    rb"|mse|MSE|elbo|ELBO|[Rr]eward(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)"
+    rb"|mse|MSE|elbo|ELBO|[Rr]ewards?(?: mean)?(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)"
     rb"|[Ee]rr(?:or)?(?=[ \t]{1,4}(?:[-+]?\d{1,9}\.\d|nan|NaN|inf))))"
     rb"\]?[ \t]{1,24}%b%b(%b)%b" % (_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )

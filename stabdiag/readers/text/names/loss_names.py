@@ -90,7 +90,10 @@ SPLITS_OF_MEASURES: Final = tuple(
         % (measure, split, NUMBER_PATTERN, measure, _SPLITS_BEHIND, NUMBER_PATTERN),
         rb"\1_%b\2\3\4_%b" % (measure, measure),
     )
-    for measure in (b"loss", b"Loss", b"error", b"cost", b"mse", b"acc", b"accuracy", b"ppl")
+    for measure in (
+        *(b"loss", b"Loss", b"error", b"cost", b"mse", b"MSE", b"rmse", b"RMSE"),
+        *(b"acc", b"accuracy", b"ppl"),
+    )
     for split in (b"train", b"tr")
 )
 
@@ -162,15 +165,22 @@ UNSPACED_PAIRS: Final = tuple(
 GENERATIONS: Final = tuple(
     Normalization(
         (b"%b%b1" % (word, sign),),
-        rb"(?<![\w./-])%b(?=[ :=#]{1,3}\d{1,7}(?![\w.%%])|(\d{1,7}: ))" % word,
+        rb"(?<![\w./-])%b(?=[ :=#]{1,4}\d{1,7}(?![\w.%%])|(\d{1,7}: ))" % word,
         lambda match: b"generation " if match[1] else b"generation",
     )
     for word in (b"Gen", b"gen", b"GEN")
-    for sign in (b" ", b"  ", b": ", b"=", b" #", b"")
+    for sign in (b" ", b"  ", b"   ", b"    ", b": ", b"=", b" #", b"")
 )
 
 # Other forms of a name and a value.
 OTHER_PAIRS: Final = (
+    # Last 10 training episodes: mean/median reward 15.2/14.0, min/max reward 2.0/21.0
+    Normalization(
+        (b"mean/median ",),
+        rb"\b(mean|min)/(median|max) (reward|return|score)s?:? (%b) ?/ ?(%b)(?![\w/])"
+        % (2 * (NUMBER_PATTERN,)),
+        rb"\1 \3: \4, \2 \3: \5",
+    ),
     # mean reward (100 episodes) 7.43, as a homework prints it
     Normalization(
         (b"eward (",),
@@ -287,6 +297,19 @@ OTHER_PAIRS: Final = (
         (b"Eit ", b" Le "),
         rb"\bEit (\d{1,12}[ \t]{1,4}lr %b[ \t]{1,4})Le (?=%b)" % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb"step \1loss ",
+    ),
+    # The server of Flower: fit progress: (3, 2.31, {'accuracy': 0.5}, 12.3), and before the first
+    # round: initial parameters (loss, other metrics): 2.31, {'accuracy': 0.1}
+    Normalization(
+        (b"fit progress: (",),
+        rb"\bfit progress: \((\d{1,7}), (%b), (?:\{([^{}\n]{0,1000})\}, )?%b\)"
+        % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"round: \1, loss: \2, \3",
+    ),
+    Normalization(
+        (b"(loss, other metrics): ",),
+        rb"\binitial parameters \(loss, other metrics\): (?=%b, \{)" % NUMBER_PATTERN,
+        b"round: 0, loss: ",
     ),
     # J(theta) = 2.31, as lectures call a cost
     Normalization(

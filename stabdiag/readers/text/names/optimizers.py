@@ -50,7 +50,7 @@ OPTIMIZERS: Final = (
 # Optuna: Trial 8 finished with value: 2.5 and parameters: {'x': 1.5}. Best is trial 3 with value:
 # 1.25. Its first versions: Finished trial#8 resulted in value: 2.5. Current best value is 1.25 with
 # parameters: {'x': 1.5}. The last line of a paste may be cut.
-SEARCHES: Final = tuple(
+_TRIALS: Final = tuple(
     Normalization(
         (b"inished", b" value: "),
         rb"%b(\d{1,9}) ?(?:finished )?%b value: (%b)[^\n]{0,2000}?%b(%b)[^\n]{0,2000}"
@@ -62,6 +62,17 @@ SEARCHES: Final = tuple(
         (b"Finished trial#", b"with", rb"Best is trial#\d{1,9} with value: "),
         (b"Finished trial#", b"resulted in", b"Current best value is "),
     )
+)
+SEARCHES: Final = (
+    *_TRIALS,
+    # FLAML, below iteration 3: at 1.2s, estimator lgbm's best error=0.5, best estimator lgbm's best
+    # error=0.5
+    Normalization(
+        (b" - iteration ", b"'s best error="),
+        rb"estimator \w{1,40}'s best error=%b,[ \t]{0,4}best estimator \w{1,40}'s best error="
+        % NUMBER_PATTERN,
+        b"best_fitness=",
+    ),
 )
 
 # The heading of a table: Iteration   FunEvals     Step Length    Function Val        Opt Cond

@@ -193,6 +193,13 @@ TUTORIALS: Final = (
             + (b"%btest_acc: %b" % match.group(2, 4) if match[4] else b"")
         ),
     ),
+    # Avalanche: Top1_Acc_Epoch/train_phase/train_stream/Task003 = 0.8926, of one of several tasks
+    Normalization(
+        (b"_phase/", b"_stream"),
+        rb"(?<![\w/])(\w{1,40})/(train|eval)_phase/\w{1,20}_stream(?:/(?:Task|Exp)\d{1,6}){0,2}"
+        rb"(?= = %b)" % NUMBER_PATTERN,
+        rb"\2_\1",
+    ),
     # NEAT in Python: Population's average fitness: 46.55950 stdev: 7.99549, below
     # ****** Running generation 199 ******. A fitness is maximized.
     Normalization(
