@@ -44,7 +44,7 @@ _NUMBER_IN_FORM: Final = lazy_pattern(
     rb"[-+]?(?:\.?\d+(?:(?::\d+)+|(?:,\d{3})+|,\d+)?(?:\.\d+)?(?:e[-+]?\d+)?|(?:nan|inf)\b)",
     re.IGNORECASE,
 )
-_NUMBER_LEFT: Final = lazy_pattern(rb"[-+]?0(?![A-Za-z0/]|,0)")
+_NUMBER_LEFT: Final = lazy_pattern(rb"[-+]?0(?![A-Za-z0/]|,0|\(ind\))")
 _BLANKS_IN_FORM: Final = lazy_pattern(rb"\s+")
 # The parts of a progress bar: #####, =====>, ....., █████, ━━━━━
 _BAR_PARTS: Final = lazy_pattern(rb"(?:[#=]{2,}>?|[.]{2,}|(?:\xe2[\x94-\x96][\x80-\xbf]){1,})")
@@ -213,14 +213,14 @@ class LossPlaces:
 
     def left_out(self) -> list[LeftOut]:
         """Return the entry for these lines."""
-        is_loss = is_a_loss(self._name) and not is_evaluation(self._name)
+        is_loss = not _is_often_empty(self._name)
         # A score or an evaluation has a placeholder where it is not measured.
         # A killed program may have left the last line, or one above a restart.
         count = self._count + max(self._open - 1, 0)
         if not count or (self._between >= _MIN_PLACE_SAMPLES and not is_loss):
             return []
         lines = plural(count, "line has no number", "lines have no number")
-        place = "the loss" if is_a_loss(self._name) else repr(self._name)
+        place = "the loss" if is_loss or is_a_loss(self._name) else repr(self._name)
         return [
             LeftOut(
                 code=EventCode.CELLS_LEFT_OUT,
@@ -242,6 +242,12 @@ def _judged_series(names: tuple[str, ...]) -> str:
     return next(iter(judged), next(scores, ""))
 
 
+@lru_cache(maxsize=256)
+def _is_often_empty(name: str) -> bool:
+    """Return True if a series may be missing from some records: no training loss."""
+    return "loss" not in assign([name]).columns and (is_evaluation(name) or not is_a_loss(name))
+
+
 def _line_numbers(data: bytes, parts: Iterable[TextPart]) -> set[int]:
     """Return the numbers of the lines of some parts in a block."""
     starts = sorted(start for part in parts for start in part.starts)
@@ -253,7 +259,7 @@ def _places(line: bytes, cell: bytes, name: str) -> set[_Place]:
     """Return the place of a value on a line; also up to a second one, such as its mean."""
     # Its decimal comma was read as a point.
     cell = cell if cell in line else cell.replace(b".", b",")
-    often_empty = is_evaluation(name) or not is_a_loss(name)
+    often_empty = _is_often_empty(name)
     values = [
         (begin, end)
         for begin in find_positions(line, cell)

@@ -22,9 +22,10 @@ FORMS = {
     "an element of a list": "loss[{0}] = {1}",
     "two losses": "epoch {0} (train_loss={1}, val_loss={2})",
     "the loss of an evaluation": "epoch {0} val_loss {1}",
+    "a value that may be the loss": "iter {0} value {1}",
     "a dict on several lines": "{{'epoch': {0},\n 'loss': {1},\n 'lr': 0.0{0}}}",
 }
-TEXTS = ("lost", "???", ">1e38", "0x7fc0", "0/0", "1.2.3", "NaN.0")
+TEXTS = ("lost", "???", ">1e38", "0x7fc0", "0/0", "1.2.3", "NaN.0", "N/A")
 PLACES = {"from the middle on": range(30, 60), "last": [59], "once": [30]}
 
 
