@@ -149,21 +149,9 @@ def _sum(first: Column, second: Column) -> Column:
     )
 
 
-def _is_blank(columns: Columns, loss: str, heldout: str) -> bool:
-    """Return True if a loss was not logged: it has no value and no null, which may be a NaN.
-
-    Blank cells throughout are no NaN if the evaluation loss changes and is always finite: no
-    weights of NaN do that. Neither are the NaN of a frame that pandas prints for blank cells.
-    """
-    column, evaluated = columns.load(loss), columns.load(heldout)
-    if column.is_text or np.isfinite(column.values[column.present]).any():
-        return False
-    if not (column.present.any() or column.null.any()):
-        return True
-    values = evaluated.values[evaluated.present]
-    is_sound = not evaluated.is_text and len(values) > 1 and bool(np.isfinite(values).all())
-    is_null = not (column.present.any() or columns.distinguishes_null)
-    return (is_null or INDEX in columns.names) and is_sound and bool(np.ptp(values))
+def _is_blank(column: Column) -> bool:
+    """Return True if a column has no value and no null, which may be a NaN."""
+    return not (column.present.any() or column.null.any() or column.is_text)
 
 
 def _with_a_loss(named: NamedColumns) -> NamedColumns:
@@ -174,11 +162,7 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     """
     names = named.names
     main = names.get("loss")
-    if (
-        main is not None
-        and "eval_loss" in names
-        and _is_blank(named.columns, main, names["eval_loss"])
-    ):
+    if main is not None and "eval_loss" in names and _is_blank(named.columns.load(main)):
         # The HF Trainer evaluates before it logs: a short run has only evaluation losses.
         names = {role: name for role, name in names.items() if role != "loss"}
         named, main = named.take(names), None

@@ -406,36 +406,3 @@ def test_a_few_results_below_a_log_are_no_stage():
     log = {"epoch": [*range(1, 9), *[None] * 3], "loss": [2.5 - n / 8 for n in range(8)]}
     log = {**log, "loss": log["loss"] + [None] * 3, "class_loss": [None] * 8 + [0.5, 0.25, 0.75]}
     assert stabdiag.diagnose(log).history.series["loss"].column == "loss"
-
-
-IMPROVED = [f"{2.5 - n / 10}" for n in range(12)]
-
-
-@pytest.mark.parametrize(
-    ("cell", "evaluated", "slug"),
-    [
-        ("", IMPROVED, "healthy"),
-        ("nan", IMPROVED, "nan-dtype-unknown"),
-        ("", ["0.69"] * 12, None),
-        ("", [*IMPROVED[:9], "nan", "nan", "nan"], None),
-    ],
-)
-def test_a_training_loss_without_a_value_was_not_logged(tmp_path, cell, evaluated, slug):
-    path = tmp_path / "history.csv"
-    rows = (f"{n},{cell},{value}\n" for n, value in enumerate(evaluated))
-    path.write_text("epoch,train_loss,val_loss\n" + "".join(rows))
-    if slug is None:
-        with pytest.raises(StabdiagError):
-            stabdiag.diagnose(path)
-    else:
-        assert stabdiag.diagnose(path).diagnosis.slug == slug
-
-
-@pytest.mark.parametrize(
-    ("evaluated", "slug"), [(IMPROVED, "healthy"), (["NaN"] * 12, "nan-dtype-unknown")]
-)
-def test_a_frame_of_pandas_prints_nan_for_blank_cells(tmp_path, evaluated, slug):
-    path = tmp_path / "history.log"
-    rows = (f"{n:2}  {n:5}         NaN  {value}\n" for n, value in enumerate(evaluated))
-    path.write_text("    epoch  train_loss  val_loss\n" + "".join(rows))
-    assert stabdiag.diagnose(path).diagnosis.slug == slug
