@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from stabdiag.model.findings import Action
@@ -70,56 +71,72 @@ def initial_loss_off(case: Case) -> Evidence | None:
     ratio = first / cost
     if ratio <= case.limits.learning.initial_factor:
         return None
-    classes, count = case.manifest.vocab_size, _summed_examples(case, ratio)
-    accumulated = _accumulated_batches(case, ratio)
     because = (
         f"The first loss is {num(first)}, {num(ratio)} x the {num(cost)} of an "
-        f"untrained model with {classes} classes."
+        f"untrained model with {case.manifest.vocab_size} classes."
     )
-    measured = {"first_loss": first, "log_k": cost}
-    step = int(case.loss.steps[0])
     scale_down = Action(
         Do.CHECK_MODEL,
         f"{_SCALE_DOWN} until the first loss is near "
         f"{num(cost)}, and check that the loss is a mean, not a sum.",
         also=(Do.CHANGE_MODEL, Do.CHECK_LOSS_FUNCTION),
     )
-    if accumulated is not None:
-        return Evidence(
-            title="The first loss is a sum over micro-batches",
-            because=f"{because} A sum over {accumulated} accumulated batches starts at "
-            f"{num(accumulated * cost)}.",
-            step=step,
-            measured=measured | {"accumulated_batches": accumulated},
-            first=Action(
-                Do.CHECK_LOSS_FUNCTION,
-                f"Divide the loss of each micro-batch by {accumulated} before backward(), and log "
-                "the mean: summed gradients multiply the learning rate of SGD by the same factor.",
-            ),
-            next_actions=(scale_down,),
+    evidence = Evidence(
+        because=because,
+        step=int(case.loss.steps[0]),
+        measured={"first_loss": first, "log_k": cost},
+        first=scale_down,
+    )
+    return _with_wrong_loss(case, evidence, first, cost)
+
+
+def _with_wrong_loss(case: Case, evidence: Evidence, first: float, cost: float) -> Evidence:
+    """Return the evidence with the error in the loss function that explains it, if one does."""
+    ratio = first / cost
+    batches, examples = _accumulated_batches(case, ratio), _summed_examples(case, ratio)
+    if batches is not None:
+        per_batch = Action(
+            Do.CHECK_LOSS_FUNCTION,
+            f"Divide the loss of each micro-batch by {batches} before backward(), and log the "
+            "mean: summed gradients multiply the learning rate of SGD by the same factor.",
         )
-    if count is None and (words := _contradiction(case, first, cost)):
-        return Evidence(
-            title="The loss does not fit the predictions",
-            because=f"{because} {words}",
-            step=step,
-            measured=measured,
-            first=Action(
-                Do.CHECK_LOSS_FUNCTION,
-                "Check the dimension of the softmax in the loss: it has to be the one of the "
-                "classes, and not of the batch.",
-            ),
-            next_actions=(scale_down,),
+        return _explained(
+            evidence,
+            "The first loss is a sum over micro-batches",
+            f"A sum over {batches} accumulated batches starts at {num(batches * cost)}.",
+            per_batch,
+            accumulated_batches=batches,
         )
-    if count is None:
-        return Evidence(because=because, step=step, measured=measured, first=scale_down)
-    return Evidence(
-        title="The first loss is a sum over the batch",
-        because=f"{because} A sum over {count} examples starts at {num(count * cost)}.",
-        step=step,
-        measured=measured | {"examples": count},
-        first=_use_mean(count),
-        next_actions=(scale_down,),
+    if examples is not None:
+        return _explained(
+            evidence,
+            "The first loss is a sum over the batch",
+            f"A sum over {examples} examples starts at {num(examples * cost)}.",
+            _use_mean(examples),
+            examples=examples,
+        )
+    words = _contradiction(case, first, cost)
+    if not words:
+        return evidence
+    dimension = Action(
+        Do.CHECK_LOSS_FUNCTION,
+        "Check the dimension of the softmax in the loss: it has to be the one of the classes, and "
+        "not of the batch.",
+    )
+    return _explained(evidence, "The loss does not fit the predictions", words, dimension)
+
+
+def _explained(
+    evidence: Evidence, title: str, words: str, first: Action, **measured: int
+) -> Evidence:
+    """Return the evidence with its explanation; the action before comes next."""
+    return replace(
+        evidence,
+        title=title,
+        because=f"{evidence.because} {words}",
+        measured={**evidence.measured, **measured},
+        first=first,
+        next_actions=(evidence.first,),
     )
 
 

@@ -37,7 +37,7 @@ from stabdiag.tree.nan import (
     infinite_embedding_gradient,
     origin,
 )
-from stabdiag.tree.saved_failure import saved_failure
+from stabdiag.tree.saved_failure import SavedFailure, saved_failure
 
 _NAME_DTYPE = Action(
     ActionKind.CHECK_SETTINGS,
@@ -197,30 +197,9 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             first=reload_before(case, start).and_then(ActionKind.CLIP_GRADIENTS, by_value),
             next_actions=(_check_data(case, start),),
         )
-    layers = "run one forward pass with isnan checks after every layer"
-    other_kinds: tuple[ActionKind, ...] = ()
-    kind, _, layer = start.role.partition("/")
-    if kind in FORWARD and layer:
-        layers = (
-            f"run one forward pass with isnan checks inside {layer!r} and on its input: it is the "
-            "earliest layer with a non-finite value"
-        )
-    if kind == "grad_norm":
-        of = f" of {layer!r}" if layer else ""
-        layers = (
-            f"run one step under torch.autograd.set_detect_anomaly(True): the gradient{of} went "
-            "first, and this names the operation"
-        )
-    if saved is not None:
-        layers = repeat_clause(saved, case.unit)
-    if case.manifest.dtype is None:
-        layers = f"{layers} (in fp16, switch to bf16 or to dynamic loss scaling instead)"
-        other_kinds = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
     return Advice(
         summary=describe_start(case, start),
-        first=reload_before(case, start).and_then(
-            ActionKind.INSPECT_LAYERS, layers, also=other_kinds
-        ),
+        first=_inspect_layers(case, start, saved),
         next_actions=(
             Action(
                 ActionKind.SAFE_OPERATIONS,
@@ -232,6 +211,31 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             _STRUCTURAL,
         ),
     )
+
+
+def _inspect_layers(case: Case, start: Origin, saved: SavedFailure | None) -> Action:
+    """Return the action to reload and find the operation that went NaN first."""
+    search = "run one forward pass with isnan checks after every layer"
+    other_kinds: tuple[ActionKind, ...] = ()
+    kind, _, layer = start.role.partition("/")
+    if kind in FORWARD and layer:
+        search = (
+            f"run one forward pass with isnan checks inside {layer!r} and on its input: it is the "
+            "earliest layer with a non-finite value"
+        )
+    if kind == "grad_norm":
+        of = f" of {layer!r}" if layer else ""
+        search = (
+            f"run one step under torch.autograd.set_detect_anomaly(True): the gradient{of} went "
+            "first, and this names the operation"
+        )
+    if saved is not None:
+        search = repeat_clause(saved, case.unit)
+    if case.manifest.dtype is None:
+        search = f"{search} (in fp16, switch to bf16 or to dynamic loss scaling instead)"
+        other_kinds = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
+    reload = reload_before(case, start)
+    return reload.and_then(ActionKind.INSPECT_LAYERS, search, also=other_kinds)
 
 
 def _check_data(case: Case, start: Origin) -> Action:
