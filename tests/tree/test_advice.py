@@ -56,7 +56,13 @@ FIRST = [
         (s, [NAN], {"dtype": d}, K.INSPECT_LAYERS, ["isnan checks", "of step 500"])
         for s, d in DTYPES
     ),
-    ("nan-fp32", [NAN, SURGE], {"dtype": "fp32"}, K.LOWER_LR, ["(now 0.001)", "clipped at 0.5"]),
+    (
+        "nan-fp32",
+        [NAN, SURGE],
+        {"dtype": "fp32"},
+        K.LOWER_LR,
+        ["(0.0005; now 0.001)", "clipped at 0.5"],
+    ),
     (
         *("nan-fp16-overflow", [NAN, OVERFLOW, STATIC], {"dtype": "fp16"}, K.DYNAMIC_LOSS_SCALE),
         ["enable dynamic"],

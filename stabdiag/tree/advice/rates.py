@@ -99,7 +99,8 @@ def _reduced_lr(case: Case, step: int, divisor: float, *, as_noun: bool) -> Sett
     if not rate:
         now, name, rate = f"{num(peak)} at its peak, 0 by then", "peak_lr", peak
     new = lowered(case, rate, divisor)
-    words = f"{noun}," if as_noun else verb
+    words = f"{noun} ({num(new)}; {now})" if as_noun else f"{verb} {num(new)} ({now})"
     if new < typed(rate / divisor):
         words = "a learning rate of" if as_noun else "lower the learning rate to"
-    return Setting(words=f"{words} {num(new)} ({now})", name=name, now=rate, new=new)
+        words = f"{words} {num(new)} ({now})"
+    return Setting(words=words, name=name, now=rate, new=new)
