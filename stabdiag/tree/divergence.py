@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.model.history import Series
-from stabdiag.model.roles.loss_kinds import LossKind
+from stabdiag.model.roles.loss_kinds import LossKind, is_value_loss
 from stabdiag.model.text import num, plural, times
 from stabdiag.stats.course import start_level
 from stabdiag.stats.levels import is_trimmed
@@ -81,7 +81,7 @@ def level_name(points: int) -> str:
 
 
 def _is_the_loss_rising(case: Case) -> Reply:
-    if case.loss_kind is not None and not _is_far_beyond_returns(case):
+    if case.loss_kind is not None and not (_is_far_beyond_returns(case) or _keeps_falling(case)):
         return _answer_by_score(case, case.loss_kind)
     if case.reward is not None:
         return answer_reward_maintained(case)
@@ -137,6 +137,16 @@ def _is_far_beyond_returns(case: Case) -> bool:
         return False
     before = case.loss.values[: case.rise.best + 1]
     return case.rise.last_level > HUNDREDFOLD**2 * start_level(before) > 0
+
+
+def _keeps_falling(case: Case) -> bool:
+    """Return True if a loss that may be one of estimated returns does not rise.
+
+    The loss of a value function next to a policy says nothing about the policy.
+    """
+    if case.loss_kind is not LossKind.VALUE or is_value_loss(case.loss.column):
+        return False
+    return case.rise is not None and case.rise.amount <= case.rise.bar
 
 
 def _measured(rise: Rise, bar: float) -> dict[str, Scalar]:

@@ -160,6 +160,11 @@ def test_a_loss_may_grow_while_the_run_explores_less():
         assert answer_to(report, "Q4.1").verdict is not Verdict.UNKNOWN
 
 
+def test_a_loss_that_falls_while_the_run_explores_less_is_healthy():
+    report = stabdiag.diagnose(returns(lambda x: 0.1 + np.exp(-5 * x), epsilon=FALLING))
+    assert report.diagnosis.slug == "healthy"
+
+
 def test_no_return_grows_a_million_times():
     report = stabdiag.diagnose(returns(lambda x: 1e7**x, epsilon=FALLING))
     assert report.diagnosis.slug == "divergence-unexplained"
