@@ -181,11 +181,11 @@ def _describe_values(data: bytes) -> str:
     from stabdiag.readers.text.lines.tokens import has_number
 
     counts, finder = Counter[str](), SpanFinder()
-    by_line = Counter(filter(has_number, cleaned(data)[:_VALUE_BYTES].split(b"\n")))
-    for number, (line, count) in enumerate(by_line.items()):
+    repeats = Counter(cleaned(data)[:_VALUE_BYTES].split(b"\n"))
+    for number, line in enumerate(filter(has_number, repeats)):
         # Only the lines of a loss are counted.
         if len(line) <= _MAX_SNIFFED_LINE and (number < _VALUE_LINES or b"oss" in line.lower()):
-            counts.update(dict.fromkeys(finder.find(line), count))
+            counts.update(dict.fromkeys(finder.find(line), repeats[line]))
     loss = next(iter(loss_names(counts)), None)
     if loss is not None and counts[loss] == 1:
         return f"{loss!r} is on one line only, without a step; pass more of the log, or {_EXPORT}"
