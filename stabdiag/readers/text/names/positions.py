@@ -150,7 +150,7 @@ def _find_records(
         if (records := _RecurringRecords(groups, epochs)).is_counted
         and (records.may_have_loss or not with_loss)
         and not any(_OPERATOR.search(line.text) for line in groups[0])
-        and not _has_rows(groups[0])
+        and not (epochs > 1 and _has_rows(groups[0]))
         and _LINES_PER_RECORD * records.lines >= len(lines)
     )
     # Of two with as many lines, the one that has the last line of the log.
