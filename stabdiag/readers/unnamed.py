@@ -42,7 +42,8 @@ _NO_ACCURACY: Final = (1.0, 20.0)
 _RISE_OF_LOSS: Final = 1.25
 _SAME_LEVEL: Final = 2.0
 # The fewest numbers of a course, and the greatest sum of the squares of their changes relative to
-# that of their deviations. It is about 2 for independent numbers: below 0.8 for one in 50 of ten.
+# the same sum of their deviations. It is about 2 for independent numbers. One in 50 series of ten
+# is below 0.8.
 _MIN_SMOOTH: Final = 10
 _MAX_ROUGHNESS: Final = 0.8
 
@@ -80,7 +81,7 @@ _MEASURE: Final = (
 _WORDS_OF_SCORES: Final = frozenset(
     word_list("accuracy accuracies acc accs auc f1 dice iou miou psnr ssim bleu winrate")
 )
-# Next to these words, the numbers are no course of a score.
+# Next to these words, the numbers are not a course of a score.
 _OTHER_THAN_SCORES: Final = frozenset(
     word_list("loss time times lr best matrix table class classes per confusion report grad")
 )
@@ -106,7 +107,7 @@ def name_of_values(source: str) -> str:
 
 
 def measure_of_file(source: str) -> str:
-    """Return the measure after which a file is named: that of its tag in TensorBoard, or ""."""
+    """Return the measure in the name of a file, which may be a tag of TensorBoard, or ""."""
     stem = _stem(source)
     return _measure(stem) or (stem if stem != _without_compression(source).stem else "")
 
@@ -127,7 +128,7 @@ def _measure(stem: str) -> str:
 
 
 def _score_of_model(stem: str) -> str:
-    """Return the name of a score without that of its model or data, if one names a file.
+    """Return the name of a score without the name of its model or data, if one names a file.
 
     resnet_test_acc is test_acc, and accuracy_fedavg accuracy.
     """
@@ -288,7 +289,7 @@ def may_be_scores(numbers: Sequence[float]) -> bool:
 def is_course(numbers: Sequence[float]) -> bool:
     """Return True if numbers are near those next to them, unlike results of classes or models.
 
-    The ratio is that of von Neumann (1941).
+    The ratio is von Neumann's (1941).
     """
     finite = [number for number in numbers if math.isfinite(number)]
     mean = sum(finite) / max(len(finite), 1)

@@ -156,7 +156,7 @@ def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
     """Return True if a row is another header: words, some of the same names, or as many others."""
     shared = len(set(names).intersection(cells))
     if not shared:
-        # A loss and a counter are two cells, and pairs such as loss=2.31 are no names.
+        # A loss and a counter are two cells, and pairs such as loss=2.31 are not names.
         if not 1 < len(cells) == len(names) or all("=" in cell for cell in cells):
             return False
         if not all(cell[:1].isalpha() and meaning(cell)[0] == WORD for cell in cells):

@@ -385,7 +385,7 @@ def _counts_evenly(numbers: Sequence[float]) -> bool:
 
 
 def _strides(numbers: Sequence[float]) -> set[float]:
-    """Return how far numbers rise from one to the next."""
+    """Return the rises of numbers from one to the next."""
     return {after - before for before, after in pairwise(numbers) if after > before}
 
 

@@ -149,23 +149,23 @@ def _votes(places: Ints, counts: Floats, totals: Floats, losses: Ints) -> Floats
 
 
 def find_restarts(data: bytes, word: bytes) -> tuple[int, list[int]]:
-    """Return how many counts with a total a text has, and which of them begin another run.
+    """Return the number of counts with a total in a text, and those that begin another run.
 
     Step [50/1130], then Step [10/904]: the run was broken off, and the next one has another length,
     which never comes back. Several bars in an epoch are full, or take turns.
     """
     pattern = rb"(?i)(?<![a-z])%b[\s:=#\[(]{1,4}(\d{1,12}) ?/ ?(\d{1,12})(?![\d.])" % word
-    found = [(int(count), int(total)) for count, total in re.findall(pattern, data)]
-    changes = [n for n in range(1, len(found)) if found[n][1] != found[n - 1][1]]
-    if len({total for _, total in found}) != len(changes) + 1:
-        return len(found), []
+    positions = [(int(count), int(total)) for count, total in re.findall(pattern, data)]
+    changes = [n for n in range(1, len(positions)) if positions[n][1] != positions[n - 1][1]]
+    if len({total for _, total in positions}) != len(changes) + 1:
+        return len(positions), []
     begins = []
     for begin, end in pairwise([0, *changes]):
-        counts = [count for count, _ in found[begin:end]]
+        counts = [count for count, _ in positions[begin:end]]
         stride = min((b - a for a, b in pairwise(counts) if b > a), default=1)
-        if found[end][0] < counts[-1] <= found[begin][1] - stride:
+        if positions[end][0] < counts[-1] <= positions[begin][1] - stride:
             begins.append(end)
-    return len(found), begins
+    return len(positions), begins
 
 
 def are_shared(epochs: Floats) -> bool:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.errors import NoUsableRecord
 
 
 @pytest.fixture
@@ -31,9 +30,9 @@ def test_scores_below_the_lines_of_their_epochs(series):
     assert psnr.values.tolist() == [12 + n / 2 for n in range(1, 13)]
 
 
-def test_two_scores_below_epochs_are_not_a_log(series):
-    with pytest.raises(NoUsableRecord):
-        series("".join(f"Epoch {n} is done.\nPSNR = {12 + n / 2}\n" for n in range(1, 3)))
+def test_two_scores_below_epochs_are_read(series):
+    text = "".join(f"Epoch {n} is done.\nPSNR = {12 + n / 2}\n" for n in range(1, 3))
+    assert series(text)["score/PSNR"].values.tolist() == [12.5, 13]
 
 
 def test_games_between_the_epochs_are_not_steps(series):

@@ -755,6 +755,7 @@ def test_scores_below_a_sentence_with_a_score_are_read(tmp_path, name):
     "record",
     [
         "Epoch {}/5 - Dice: 0.{} - IoU: 0.25",
+        "Epoch {}: Dice: 0.{}",
         "10:00:01 Epoch[{0}] Train-Accuracy=0.{1}\n10:00:02 Epoch[{0}] Validation-Accuracy=0.75",
     ],
 )
@@ -768,7 +769,6 @@ def test_two_epochs_of_scores_make_a_log(tmp_path, record):
     "record",
     [
         "Fold {}: acc 0.{}, f1 0.25",
-        "Epoch {}: Dice: 0.{}",
         "In epoch {} the best acc I got: 0.{}, with an f1: 0.25",
     ],
 )

@@ -270,9 +270,9 @@ def _with_falling_losses(lists: Mapping[str, list[bytes]]) -> dict[str, list[byt
     plain = {name: _LIST_ENDING.sub("", name.replace(".", "_")) for name in lists}
     for word in OTHER_LOSSES:
         names = {name: next(iter(renamed({plain[name]: (0, 0)}, word))) for name in lists}
-        found = [name for name in lists if names[name] != plain[name]]
-        if any(find_loss([[*map(as_float, lists[name])]]) is not None for name in found):
-            return {names[n] if n in found else n: values for n, values in lists.items()}
+        matches = [name for name in lists if names[name] != plain[name]]
+        if any(find_loss([[*map(as_float, lists[name])]]) is not None for name in matches):
+            return {names[n] if n in matches else n: values for n, values in lists.items()}
     return dict(lists)
 
 

@@ -321,7 +321,7 @@ def _alternating(line: bytes) -> Iterator[Field]:
         if not tokens or is_counted or len(pairs) >= _MIN_ALTERNATING:
             yield from reversed(pairs)
         elif pairs:
-            # A word in front belongs to the name: target BLEU 30.5 is no score of this model.
+            # A word in front belongs to the name: target BLEU 30.5 is not a score of this model.
             if line[tokens[-1][0] : tokens[-1][1]].isalpha():
                 del pairs[-1]
             yield from (item for item in reversed(pairs) if _is_score(line, item))
