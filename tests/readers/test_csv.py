@@ -752,3 +752,8 @@ def test_a_result_below_a_table_is_no_unread_record(tmp_path, label):
     path = tmp_path / "run.tsv"
     path.write_text(f"epoch\tloss\tacc\n{rows}{label}\n")
     assert not stabdiag.read(path).left_out
+
+
+def test_a_constant_epoch_in_front_of_losses(log):
+    rows = "".join(f"45\t{0.04 - n / 5000:.6f}\n" for n in range(12))
+    assert log(rows, "loss.txt").names == ("epoch", "loss")

@@ -121,7 +121,7 @@ class TableShape:
         if not all(map(may_be_epochs, others)) or (len(columns) > 1 and not any(rising)):
             return ()
         if not any(rising):
-            return ("epoch",) if len(_strides(columns[0])) == 1 else ()
+            return ("epoch",) if len(_strides(columns[0])) <= 1 else ()
         step = rising.index(True)
         names = (f"column_{n}" if is_step else "epoch" for n, is_step in enumerate(rising, start=1))
         return tuple("step" if n == step else name for n, name in enumerate(names))

@@ -463,7 +463,7 @@ def test_the_losses_of_gan_tutorials(diagnosed, line):
 
 
 def test_a_quoted_line_with_a_number_is_not_a_gan(diagnosed):
-    text = "".join(f"> {n}, d=0.5, g=0.6\n" for n in range(1, 41))
+    text = "".join(f"> {n}, a=0.5, b=0.6\n" for n in range(1, 41))
     with pytest.raises(NoUsableRecord):
         diagnosed(text)
 

@@ -51,7 +51,7 @@ _MIN_FULL_RECORDS: Final = 2
 
 # The result of a fold or of a seed.
 _FOLD_RESULT: Final = lazy_pattern(
-    rb"[\W_]{0,8}(?:fold|seed|split)[ _#:=-]{0,3}(\d{1,9})\b", re.IGNORECASE
+    rb"[\W_]{0,8}(?:fold|seed|split|cv)[ _#:=-]{0,3}(\d{1,9})\b", re.IGNORECASE
 )
 
 # And their number is at least one in this many lines.
