@@ -32,9 +32,9 @@ from stabdiag.readers.text.names.weighted_terms import WEIGHTED_TERMS
 
 
 def _terms_of_deepxde(row: re.Match[bytes]) -> bytes:
-    """Return the terms of a loss in a table of DeepXDE, named by letters."""
-    terms = enumerate(row[2].split(b", ")[:12], ord("k"))  # d and g are networks
-    return b"step: %b, %b" % (row[1], b", ".join(b"loss_%c: %b" % term for term in terms))
+    """Return the numbered terms of a loss in a table of DeepXDE."""
+    terms = enumerate(row[2].split(b", ")[:12], start=1)
+    return b"step: %b, %b" % (row[1], b", ".join(b"loss_term%d: %b" % term for term in terms))
 
 
 NORMALIZATIONS: Final = (

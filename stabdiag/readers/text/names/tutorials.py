@@ -89,7 +89,7 @@ TOOLKITS: Final = (
         (b"[CV ", b" total time="),
         rb"(?m)^\[CV \d{1,4}/\d{1,4}[^\n]{1,400}?;? score[:=] ?\(?(?:train=%b, )?(?:test=)?(%b)\)?"
         rb" total time=[^\n]{0,40}$" % (NUMBER_PATTERN, NUMBER_PATTERN),
-        rb"[CV] fold 1 test_score: \1",
+        rb"[CV] fold: \1",
     ),
     # Informer and the libraries built on it print the number of steps of an epoch:
     # Epoch: 3, Steps: 400 | Train Loss: 0.31 Vali Loss: 0.42 Test Loss: 0.45
