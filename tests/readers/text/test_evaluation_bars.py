@@ -86,6 +86,20 @@ def test_a_bar_that_is_drawn_again_is_the_same_epoch(put):
     assert set(series["eval_loss"].values.tolist()) == {1.5}
 
 
+def test_epochs_may_be_indented_as_in_a_post(put):
+    lines = [
+        f"    {line}"
+        for n, loss in enumerate(LOSSES, start=1)
+        for line in (
+            f"Epoch {n}/10",
+            f"59/60 [====>.] - ETA: 0s - loss: {loss + 0.0625}",
+            f"60/60 [=====] - 2s - loss: {loss} - val_loss: {loss + 0.25}",
+        )
+    ]
+    series = read(put, *lines).history.series
+    assert series["eval_loss"].values.tolist() == [loss + 0.25 for loss in LOSSES]
+
+
 @pytest.mark.parametrize("first", [1, 4])
 @pytest.mark.parametrize("count", [3, 10, 25])
 @pytest.mark.parametrize("saves", [False, True])

@@ -11,7 +11,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization, as_float
 
 # Epoch 3/10, or a bar: 40/313 [===>....] - ETA: 2s - loss: 0.41, 313/313 ━━━━ 1s - loss: 0.39
-_EPOCH_OF_BARS: Final = rb"Epoch \d{1,6}/\d{1,6}\b"
+_EPOCH_OF_BARS: Final = rb" {0,8}Epoch \d{1,6}/\d{1,6}\b"
 _DRAWN_BAR: Final = rb"(?:-|\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80})[^\n]{1,80}?[ -]loss: "
 _BAR_WITH_LOSS: Final = rb" {0,8}(\d{1,9})/(\d{1,9}) %b(%b)[^\n]{0,400}" % (
     _DRAWN_BAR,
