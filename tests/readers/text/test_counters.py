@@ -530,3 +530,27 @@ def test_the_total_of_epochs_above_their_losses_shows_an_early_log(put, total, s
     )
     assert read(put(text)).config.get("epochs") == total
     assert stabdiag.diagnose(put(text)).diagnosis.slug == slug
+
+
+def test_the_length_of_an_epoch_is_not_its_number(tmp_path):
+    run = "".join(f"step {n}, loss: {2.5 - n / 25}\n" for n in range(40))
+    path = tmp_path / "train.log"
+    path.write_text(f"{run}loaded 338025 tokens\n1 epoch = 2640 batches\n{run[:100]}\n")
+    series = stabdiag.diagnose(path).history.series
+    assert "epoch" not in series
+    assert series["loss"].values[0] == 2.5
+
+
+def test_a_pass_of_paddle_is_an_epoch(tmp_path):
+    path = tmp_path / "train.log"
+    costs = [[0.25, 30.5, 9.5, 19000.5 - n] for n in range(6)]
+    path.write_text(
+        "".join(
+            f"Pass {54 + n}, Batch {batch}, Cost {cost}\n"
+            for n, row in enumerate(costs)
+            for batch, cost in enumerate(row)
+        )
+    )
+    report = stabdiag.diagnose(path)
+    assert len(report.history.series["loss"].values) == 24
+    assert report.diagnosis.severity != "error"

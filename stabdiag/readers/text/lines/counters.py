@@ -42,7 +42,9 @@ _COUNTER: Final = lazy_pattern(
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\)(?! \()|(?:[ _]?(?:id|idx|index)| is| no| num| number)(?=[\s:=.]))?[\"']?"
     rb"(?:[\s:=#\[(.]{1,16}[\"']?|\]:? {1,12})(%b)"
-    rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"
+    # 1 epoch = 2640 batches is a length.
+    rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b"
+    rb"|(?![\d\w%%]|[.,]\d|-\d\d-| (?:batches|steps|iterations)\b(?! ?[:=\d])))"
     % (_OF_EPOCHS, _OF_STEPS, _COUNT_PATTERN.lower()),
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it. icefall writes the

@@ -83,6 +83,12 @@ TOOLKITS: Final = (
         rb" %b(?: %%)?(?=[ \t\r]{0,8}$)" % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb"\1_\2: \3",
     ),
+    # PaddlePaddle's book calls an epoch a pass: Pass 3, Batch 100, Cost 2.31, and Test with Pass 3,
+    # Cost 2.40
+    *(
+        Normalization((b"Pass ", mark), rb"(?<![\w.])Pass (?=\d{1,6}, (?:Batch|Cost)\b)", b"Epoch ")
+        for mark in (b", Batch ", b", Cost ")
+    ),
     # scikit-learn prints the score of each fold, and the folds are not steps:
     # [CV 4/5] END ..C=1; score: (train=0.98, test=0.967) total time=   0.0s
     Normalization(
