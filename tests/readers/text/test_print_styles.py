@@ -164,6 +164,30 @@ def test_three_records_without_a_counter_are_a_log(diagnosed, form):
             diagnosed(text)
 
 
+def test_calls_that_julia_shows(diagnosed):
+    timed = "".join(
+        f"(loss(tx, ty), now()) = ({v:.4f}f0, 2026-01-02T03:04:{n:02d}.5)\n"
+        for n, v in enumerate(LOSSES)
+    )
+    np.testing.assert_allclose(diagnosed(timed).history.series["loss"].values, LOSSES, atol=1e-4)
+    shown = "".join(f"[ Info: Epoch {n}\naccuracy(x, y) = 0.{10 + n}\n" for n in range(1, 9))
+    assert diagnosed(shown).history.series["accuracy"].steps.tolist() == [*range(1, 9)]
+
+
+def test_an_accuracy_at_positions_in_epochs(diagnosed):
+    text = "".join(
+        f"| epoch {n:3d} | {at:5d}/ 2200 batches | accuracy {0.5 + n / 50 + at / 90000:8.3f}\n"
+        for n in range(1, 4)
+        for at in (500, 1000, 1500, 2000)
+    )
+    assert len(diagnosed(text).history.series["accuracy"].values) == 12
+
+
+def test_a_paste_may_begin_within_its_first_record(diagnosed):
+    text = lines("epoch:1 loss:{v} | train-TER:100.00", LOSSES[:6])[1:]
+    assert diagnosed(text).history.series["loss"].values.tolist() == LOSSES[:6]
+
+
 def test_many_equal_losses_without_a_counter_are_a_log(diagnosed):
     text = "9/9 - 3s - loss: 2.3026 - mae: 0.6931 - 3s/epoch\n"
     assert diagnosed(60 * text).diagnosis.slug == "loss-constant"

@@ -173,7 +173,11 @@ def _evidence_of_scores(
             sample = log.sample(word)
             result = on_loss_lines(sample.counters)
             counter = b"" if result is None else result.counter or b""
-            if result is not None and (is_word(counter) or counter == LONE_COUNT):
+            is_known = is_word(counter) or counter == LONE_COUNT
+            # The position in an epoch, next to that epoch and no other value
+            if result is not None and (result.loss,) in sample.shapes:
+                is_known |= (EPOCH, result.loss) in sample.counters
+            if result is not None and is_known:
                 counts = sample.counters[counter, result.loss]
                 if _is_one_rise(counts) if counter == LONE_COUNT else _rises_in_runs(counts):
                     is_short = (

@@ -149,8 +149,10 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     first = data.find(lines[0]) if lines else 0
     between = data[first : sample.end].split(b"\n") if lines else ()
     records = [_without_comment(line) for line in lines]
-    forms = {_BAR_SIGNS.sub(b" ", _NUMBER_TOKEN.sub(b"", record)).strip() for record in records}
-    alike = len(forms) == 1
+    forms = [_BAR_SIGNS.sub(b" ", _NUMBER_TOKEN.sub(b"", record)).strip() for record in records]
+    # A paste may begin within the first line.
+    is_cut = len(forms) >= _ALIKE[0] and forms[1].endswith(forms[0])
+    alike = len({*(forms[1:] if is_cut else forms)}) == 1
     apart = _LINES_OF_PAIR if _has_twin(loss, sample) else _LINES_APART
     return alike and sum(map(bool, map(bytes.strip, between))) <= apart * len(lines)
 

@@ -283,11 +283,20 @@ OTHER_PAIRS: Final = (
             (b"[A-Za-z]", rb"[-+\d]|nan", b": "),
         )
     ),
-    # @show loss(x, y) in Julia: loss(x, y) = 2.31
+    # @show in Julia: loss(x, y) = 2.31, accuracy(train_x, train_y) = 0.5, and
+    # (loss(x, y), now()) = (2.31, 2026-01-02T03:04:05)
+    *(
+        Normalization(
+            (b"%b(" % name, b") = "),
+            rb"\b%b\([A-Za-z_][^()\n=]{0,60}\)(?= = %b)" % (name, NUMBER_PATTERN),
+            name,
+        )
+        for name in (b"loss", b"accuracy")
+    ),
     Normalization(
-        (b"loss(", b") = "),
-        rb"\bloss\([A-Za-z_][^()\n=]{0,60}\)(?= = %b)" % NUMBER_PATTERN,
-        b"loss",
+        (b"(loss(", b"), now()) = ("),
+        rb"\(loss\([A-Za-z_][^()\n=]{0,60}\), now\(\)\) = \((%b),[^()\n]{1,40}\)" % NUMBER_PATTERN,
+        rb"loss = \1",
     ),
     # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
     Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
