@@ -51,7 +51,7 @@ from stabdiag.model.roles.scores import (
 )
 from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import INDEX, Column, Columns
-from stabdiag.readers.unnamed import FEWEST, is_course, may_be_evaluated
+from stabdiag.readers.unnamed import FEWEST, is_course, may_be_evaluated, may_overfit
 
 # Words in the names of measurements of the machine, and of parts of a log.
 _MACHINE_WORDS = frozenset(
@@ -166,6 +166,8 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
         # The HF Trainer evaluates before it logs: a short run has only evaluation losses.
         names = {role: name for role, name in names.items() if role != "loss"}
         named, main = named.take(names), None
+    if main is not None and named.columns.unnamed and _may_overfit(named, main):
+        return _with_unknown_loss(named)
     if main is not None and not all(map(is_auxiliary, main.split(" + "))):
         return _with_an_evaluation(named)
     if main is None and "eval_loss" in names:
@@ -174,6 +176,24 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     if fallback is not None:
         return fallback
     return _without_loss(named) if main is None else named
+
+
+def _may_overfit(named: NamedColumns, loss: str) -> bool:
+    """Return True if a column without a name may be an evaluation loss that rises in the end."""
+    columns, names = named.columns, {*named.names.values()}
+    loaded = [columns.load(name) for name in columns.names if name not in names]
+    values = [column.logged.tolist() for column in loaded if not column.is_text]
+    losses = columns.load(loss).logged
+    # A loss that is lost says enough.
+    is_complete = len(losses) >= FEWEST and bool(np.isfinite(losses).all())
+    return is_complete and may_overfit(losses.tolist(), [own for own in values if own])
+
+
+def _with_unknown_loss(named: NamedColumns) -> NamedColumns:
+    """Leave the loss out, as another column without a name may show that the run failed."""
+    names = {role: name for role, name in named.names.items() if role != "loss"}
+    columns = replace(named.columns, is_unknown=True)
+    return _without_loss(replace(named, columns=columns).take(names))
 
 
 def _with_evaluation_as_loss(named: NamedColumns) -> NamedColumns:

@@ -239,3 +239,18 @@ def test_a_second_number_that_turns_may_be_an_evaluation(diagnosed, form):
         for n in range(30)
     )
     assert diagnosed(turned).diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("name", ["output.txt", "train.log", "losses.csv"])
+def test_a_column_that_turns_below_the_head_is_an_evaluation_as_well(diagnosed, name):
+    def table(lost_from=None):
+        return "".join(
+            f"{n},{math.nan if lost_from and n >= lost_from else 2.5 * 0.98**n:.4f},"
+            f"{2.6 * 0.98**n if n < 120 else n / 90:.4f}\n"
+            for n in range(240)
+        )
+
+    report = diagnosed(table(), name)
+    assert report.diagnosis.slug == "partly-read"
+    assert "No column is known to be the loss" in report.diagnosis.title
+    assert diagnosed(table(lost_from=200), name).diagnosis.slug == "nan-dtype-unknown"
