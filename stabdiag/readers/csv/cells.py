@@ -1,4 +1,4 @@
-"""Cells, headers and decimal commas of CSV, and a tolerant reader of its lines."""
+"""Cells and headers of CSV, and a tolerant reader of its lines."""
 
 from __future__ import annotations
 
@@ -15,56 +15,9 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
+from stabdiag.readers.csv.decimal_commas import DECIMAL_COMMA, with_points
 from stabdiag.readers.pieces import Chunk, Piece, Rows, piece_of_cells
 from stabdiag.readers.words import NUMBER, WORD, has_lost_cell, is_prose, meaning, with_joined_words
-
-# Numbers with a decimal comma, and a point between the thousands.
-_COMMA: Final = lazy_pattern(
-    r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII
-)
-_COMMA_IN_NUMBER: Final = lazy_pattern(r"\d,\d")
-_POINT_THOUSANDS: Final = lazy_pattern(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
-
-
-def with_points(cells: Sequence[str]) -> list[str]:
-    """Replace the decimal commas of cells by points."""
-    return [
-        cell.replace(".", "").replace(",", ".")
-        if ("," in cell and _COMMA.fullmatch(cell))
-        or ("." in cell and _POINT_THOUSANDS.fullmatch(cell))
-        else cell
-        for cell in cells
-    ]
-
-
-def pointed(rows: list[list[str]], delimiter: str) -> tuple[list[list[str]], bool]:
-    """Return rows with decimal points, and whether they had decimal commas."""
-    commas = _has_commas(rows, delimiter)
-    return (list(map(with_points, rows)) if commas else rows), commas
-
-
-def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
-    """Return True if these rows have decimal commas.
-
-    They have none if a number has a decimal point: ``0,1`` is a list then. An ambiguous number such
-    as 2.513 has a thousands separator only if a column that changes has mostly commas.
-    """
-    cells = [cell for row in rows for cell in row]
-    if delimiter == "," or _COMMA_IN_NUMBER.search(" ".join(cells)) is None:
-        return False
-    if not any(map(_COMMA.fullmatch, cells)):
-        return False
-    with_point = [cell for cell in cells if "." in cell and not _COMMA.fullmatch(cell)]
-    decimals = [cell for cell in with_point if not _POINT_THOUSANDS.fullmatch(cell)]
-    if any(meaning(cell)[0] == NUMBER for cell in decimals):
-        return False
-    thousands = len(with_point) > len(decimals)
-    columns = zip(*(row for row in rows if len(row) == len(rows[0])), strict=True)
-    return not thousands or any(
-        len(set(column)) > 1 and 2 * sum(map(bool, map(_COMMA.fullmatch, column))) > len(column)
-        for column in columns
-    )
-
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
@@ -340,7 +293,7 @@ def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> li
         if other == delimiter or other not in line:
             continue
         cells = split_cells(line, other)
-        if other != "," and any(map(_COMMA.fullmatch, cells)):
+        if other != "," and any(map(DECIMAL_COMMA.fullmatch, cells)):
             cells = with_points(cells)
         is_record = len(cells) == len(names) and all(meaning(cell)[0] != WORD for cell in cells)
         # Words between blanks may be prose.

@@ -27,10 +27,11 @@ from stabdiag.readers.csv.cells import (
     is_header,
     is_next_header,
     offset,
-    pointed,
     split_cells,
     unnamed,
 )
+from stabdiag.readers.csv.commented_names import find_commented_names
+from stabdiag.readers.csv.decimal_commas import pointed
 from stabdiag.readers.words import NUMBER, WORD, cell_states, is_prose, meaning
 
 _MIN_NUMBER_ROWS: Final = 3
@@ -180,7 +181,7 @@ def _divided(
     names = header_names(header)
     repeated = (n for n, row in enumerate(rows) if is_next_header(row, names))
     rows = rows[: next(repeated, len(rows))]
-    above = _names_in_comments(lines[:first], delimiter, len(header))
+    above = find_commented_names(lines[max(first - _PREAMBLE, 0) : first], delimiter, len(header))
     if delimiter == BLANKS and not _is_table(header, rows, above or header):
         return None
     rows, commas = pointed(rows, delimiter)
@@ -234,40 +235,6 @@ def _is_sentence(name: str) -> bool:
     """Return True if the name of the only column is words that name no measure."""
     is_long = len(name.split()) >= _MIN_SENTENCE_WORDS
     return is_long and not (assign([name]).columns or score_direction(name))
-
-
-# # epoch, loss; % step loss; # columns: step, loss
-_COMMENT_SIGNS: Final = lazy_pattern(
-    r"[#%\s]*(?:(?:columns?|fields|format|header)(?: names?| are)?\s?[:=]\s*)?", re.IGNORECASE
-)
-
-
-def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list[str]:
-    """Return the cells of the last comment above the records that may be their header.
-
-    Other comments, such as a remark on the columns, may be between it and the records. The cells of
-    the header may have another delimiter than the records.
-    """
-    for line in reversed(lines[-_PREAMBLE:]):
-        if is_content(line) or not line.strip():
-            return []
-        comment = _COMMENT_SIGNS.sub("", line, count=1)
-        for divider in (*DELIMITERS, delimiter):
-            cells = split_cells(comment, divider)
-            if is_header(cells) and len(cells) == width:
-                return cells
-            if divider != BLANKS and 2 < len(cells) < width and _names_groups(cells):
-                return [*cells[:2], *map(unnamed, range(3, width + 1))]
-    return []
-
-
-def _names_groups(cells: Sequence[str]) -> bool:
-    """Return True for a header of groups of columns, the second of the terms of a loss.
-
-    DeepXDE writes the terms of each loss below: step, loss_train, loss_test, metrics_test.
-    """
-    names = header_names(cells)
-    return is_header(cells) and assign(names).columns.get("loss") == names[1]
 
 
 # Names of several words in the header of a table with single blanks between cells, as copied from a

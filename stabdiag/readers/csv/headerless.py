@@ -11,7 +11,8 @@ from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.csv.cells import BLANKS, DELIMITERS, first_rows, offset, pointed
+from stabdiag.readers.csv.cells import BLANKS, DELIMITERS, first_rows, offset
+from stabdiag.readers.csv.decimal_commas import pointed
 from stabdiag.readers.csv.dialect import (
     LINES,
     Dialect,
