@@ -31,6 +31,7 @@ from stabdiag.readers.text.names.recurring_lines import (
     mask_lines,
     record_pattern,
 )
+from stabdiag.readers.text.names.words_of_numbers import find_words
 from stabdiag.readers.unnamed import (
     find_loss,
     is_named_score,
@@ -49,23 +50,6 @@ _MOST_NUMBERS: Final = 16
 _MIN_EVEN_ROWS: Final = 5
 _LINES_PER_RECORD: Final = 3
 
-# Times, sizes, speeds, percentages and counts such as 2.5 errors are not losses.
-_UNIT_BEHIND: Final = lazy_pattern(
-    rb" ?(?:%|(?:[mu]?s|secs?|seconds?|min(?:ute)?s?|h|hours?|[KMGT](?:i?B)?"
-    rb"|[a-z]{1,12}/s(?:ec(?:ond)?)?)(?!\w))"
-)
-# And no name of the next number.
-_NOUN_BEHIND: Final = lazy_pattern(rb" [a-z]{3,20}(?!\w| ?[:=\[(]| [-+\d])")
-# A name in front of a value: train - 2.31, lr=(0.1; and one behind it: 2.31 (train), 2.31 is the
-# loss.
-_NAME_BEFORE: Final = lazy_pattern(
-    rb"(?<![\w./])([A-Za-z][\w./]{0,40}(?:[ -][A-Za-z]\w{0,30}){0,2})[\"'\])]{0,2}[ \t]{0,20}"
-    rb"(?:(?:[:=(\[{<>|~-]|[,;](?!\s)){1,3}[ \t]{0,20}){0,2}[\"'(\[]{0,2}\Z"
-)
-_NAME_BEHIND: Final = lazy_pattern(
-    rb" ?\(([A-Za-z]\w{0,20})\)| is (?:the |my |our )?((?:[a-z]{1,20} )?loss)\b"
-    rb"| ((?:[A-Za-z]{1,20} )?[Ll]oss)(?=[ \t]{0,8}(?:[,;|)]|\Z))"
-)
 _OPENING_WORD: Final = lazy_pattern(rb"\W{0,8}([A-Za-z]{1,12})(?!\w)")
 
 # These number the parts of a model or of an experiment, or tell a time or a size.
@@ -230,31 +214,8 @@ class _RecurringRecords:
 
     @cached_property
     def _words(self) -> list[tuple[bytes, bool]]:
-        """The name of each number, or b"", and whether the number cannot be a loss.
-
-        A number with a unit cannot, and neither can a later item of a list that has a name.
-        """
-        words: list[tuple[bytes, bool]] = []
-        in_list = False
-        above = b""
-        for line in self._groups[0]:
-            end = 0
-            for begin, after in line.numbers:
-                before = line.text[end:begin] if end else above + b" " + line.text[:begin]
-                behind = line.text[after:]
-                unit = _UNIT_BEHIND.match(behind)
-                name = _name(before, behind)
-                if name:
-                    in_list = before.rstrip().endswith(b"[")
-                elif b"]" in before:
-                    in_list = False
-                is_other = in_list or _NOUN_BEHIND.match(behind) is not None
-                # A counter has no name: #3 nll 2.31
-                is_count = line.text[begin:after].isdigit()
-                words.append((name, unit is not None or (is_other and not name and not is_count)))
-                end = after + (unit.end() if unit is not None else 0)
-            above = b"" if line.numbers else line.text
-        return words
+        """The name of each number, and whether it cannot be a loss; see ``find_words``."""
+        return find_words(self._groups[0])
 
     def _may_be_loss(self, at: int) -> bool:
         """Return True if a column has decimal numbers without a unit."""
@@ -406,15 +367,6 @@ class _RecurringRecords:
         breaks = sorted({*range(1, max(groups))}.difference(groups))
         ends = (rb"\g<%d>" % group for group in breaks)
         return Normalization((), pattern, b" ".join(fields) + b"".join(ends))
-
-
-def _name(before: bytes, behind: bytes) -> bytes:
-    """Return the name of a number from the words in front of it or behind it."""
-    match = _NAME_BEHIND.match(behind)
-    if match is not None:
-        return bytes(match[1] or match[2] or match[3])
-    match = _NAME_BEFORE.search(before)
-    return b"" if match is None else bytes(match[1])
 
 
 def _is_split(name: bytes) -> bool:
