@@ -669,6 +669,16 @@ def test_sums_over_sequences_are_not_far_above_chance(symptom, end, evaluated, r
     assert (symptom("initial-loss-off", logged) is not None) is is_reported
 
 
+@pytest.mark.parametrize(("right", "severity"), [(0.97, "note"), (0.3, "warning")])
+def test_a_high_first_loss_is_a_note_if_the_classes_are_learned(symptom, right, severity):
+    logged = {
+        "step": range(0, 80, 10),
+        "loss": np.geomspace(51_000, 180, 8),
+        "train_acc": np.linspace(0.1, right, 8),
+    }
+    assert symptom("initial-loss-off", logged).severity.value == severity
+
+
 @pytest.mark.parametrize(
     ("terms", "is_reported"),
     [

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.scores import full_scale
@@ -198,7 +198,10 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
     )
     mean = _use_mean(case.manifest.batch_size)
     first_action, other = (mean, scale) if _may_be_sum(case, first) else (scale, mean)
+    # A model that has learned its classes in the end overcame its start.
+    has_learned = max(final_accuracies(case), default=0.0) >= MOSTLY_RIGHT
     return Evidence(
+        severity=Severity.NOTE if has_learned else None,
         because=f"The first loss is {num(first)}, and an accuracy is logged with it. The mean "
         f"cross-entropy of an untrained classifier is log K; {num(highest)} would give "
         "the right class a probability of one in a million.",
