@@ -454,3 +454,12 @@ def test_a_low_accuracy_that_never_improves_is_not_pretrained(symptom, right, is
 def test_a_pretrained_model_may_know_the_training_data(symptom, manifest, severity):
     finding = symptom("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), manifest)
     assert finding.severity.value == severity
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "is_reported"),
+    [([0.71, 0.92, 1.15, 1.3], True), ([0.71, 0.92, 1.15, 0.86], False)],
+)
+def test_a_few_evaluations_rise_if_none_falls(symptom, evaluated, is_reported):
+    log = {"step": range(40, 44), "loss": [0.76, 0.78, 0.99, 0.77], "val_loss": evaluated}
+    assert (symptom("eval-rising", log) is not None) == is_reported

@@ -179,6 +179,11 @@ def eval_rising(case: Case) -> Evidence | None:
         return None
     if _better_score(case, turning_point) is not None:
         return None
+    heldout = case.history.finite("eval_loss")
+    rises = np.diff(heldout.values[heldout.steps >= turning_point.step])
+    # A few noisy evaluations go up and down.
+    if len(heldout) < MIN_TREND_POINTS and bool((rises < 0).any()):
+        return None
     return Evidence(
         because=turning_point.words,
         step=turning_point.step,
