@@ -15,7 +15,7 @@ from stabdiag.model.text import EXACT_FIGURES, capitalized, listed, num, percent
 from stabdiag.stats.course import position_after
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
-from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE, RELATIVE_TOLERANCE, TENTHS
+from stabdiag.stats.standards import CLEAR, FIFTH, MIN_CONSECUTIVE, RELATIVE_TOLERANCE, TENTHS
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import USUAL_CLASSES, has_chance_level
 from stabdiag.tree.progress import SHOWN_SCORES
@@ -121,6 +121,9 @@ def _first_to_last(x: Floats) -> tuple[str, str]:
     first, last = num(x[0]), num(x[-1])
     if first != last:
         return " went", f"from {first} to {last}"
+    farthest = float(x[np.abs(x - x[0]).argmax()])
+    if abs(farthest - x[0]) > FIFTH * abs(x[0]):
+        return " went", f"from {first} to {num(farthest)} and back to {last}"
     return " stayed", f"{'near' if np.ptp(x) else 'at'} {first}"
 
 

@@ -123,6 +123,12 @@ def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy():
     )
 
 
+def test_a_series_that_comes_back_did_not_stay():
+    log = {"episode": range(0, 500, 100), "reward": [0.0, -12.0, -30.0, -11.0, 0.0]}
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert "The reward went from 0 to -30 and back to 0." in summary
+
+
 def test_a_log_without_losses_reports_its_overflows():
     report = stabdiag.diagnose({"step": range(4), "loss_scale": [2.0**24, 2**23, 2**22, 2**21]})
     assert report.diagnosis.slug == "insufficient-data"
