@@ -55,6 +55,7 @@ NEEDED = {
     "recurring": "a hard batch in every epoch: Caffe and AlgoPerf logs",
     "before a collapse": "runs of reinforcement learning",
     "warm restart": "cosine schedules with restarts",
+    "adversarial swing": "generators and discriminators",
     "adversarial loss": "generators and discriminators",
     "climbs on": "label noise that grows: a public run of `dimitarpg13/semsimula-paper`",
 }

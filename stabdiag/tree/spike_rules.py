@@ -58,6 +58,11 @@ class SpikeContext:
         return kind is LossKind.ADVERSARIAL and not self.spike.is_blowup
 
     @property
+    def is_adversarial_swing(self) -> bool:
+        """Whether only a loss or two of an adversarial network are high."""
+        return self.is_adversarial and self.spike.end - self.spike.onset < MIN_CONSECUTIVE
+
+    @property
     def is_warm_restart(self) -> bool:
         """Whether the schedule just restarted the rate, and the loss was as high in the last cycle.
 
@@ -111,6 +116,12 @@ SPIKE_RULES: Final[tuple[Rule[SpikeContext], ...]] = (
         name="warm restart",
         purpose="a schedule with restarts raises the loss with the rate at each of them",
         applies=lambda c: c.is_warm_restart,
+        verdict=EventVerdict.EXPECTED,
+    ),
+    Rule(
+        name="adversarial swing",
+        purpose="a single high loss of one of two networks that train against each other is usual",
+        applies=lambda c: c.is_adversarial_swing and not c.has_cause,
         verdict=EventVerdict.EXPECTED,
     ),
     Rule(

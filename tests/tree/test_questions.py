@@ -331,6 +331,16 @@ def test_limits_of_adversarial_losses(calm, column, up, slug):
     assert stabdiag.diagnose(log, columns={"loss": column}).diagnosis.slug == slug
 
 
+@pytest.mark.parametrize(
+    ("column", "slug"), [("loss_D", "insufficient-data"), ("loss", "spike-recovered")]
+)
+def test_a_single_loss_of_a_discriminator_may_be_high(calm, column, slug):
+    log = calm()
+    log[column] = log.pop("loss")
+    log[column][500] += 3.0
+    assert stabdiag.diagnose(log, columns={"loss": column}).diagnosis.slug == slug
+
+
 LEARNED = [2.0, 1.6, 1.3, 1.1, 0.9, 0.8, 0.75, 0.74]
 
 
