@@ -146,6 +146,9 @@ def test_a_figure_that_stays_the_same_is_named_once():
         ("val_auc", [0.5, *np.linspace(0.6, 0.9, 13), *[0.51] * 6], True),
         ("val_auc", [0.5, *np.linspace(0.6, 0.9, 13), *[0.8] * 6], False),
         ("pr_auc", [0.5, *np.linspace(0.6, 0.9, 13), *[0.51] * 6], False),
+        # It is as often high after the best stretch as before it.
+        ("val_acc", [0.1, 0.1, 0.5, 0.5, *[0.1, 0.4, 0.1] * 5, 0.1], False),
+        ("val_acc", [0.1, 0.1, 0.5, 0.5, *[0.1] * 16], True),
         ("val_acc", [0.2, 0.3, 0.1, 0.3, 0.2, 0.1, 0.3, 0.2, 0.1, 0.3] * 2, False),
     ],
 )

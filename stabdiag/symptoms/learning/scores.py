@@ -128,7 +128,12 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     best_value, last_value = (level * score.direction + useless for level in (best, last))
     below = np.flatnonzero(good < (best + last) / 2)
     step = int(steps[at + MIN_CONSECUTIVE - 1])
-    onset = int(onsets[below[below > at][0]]) if (below > at).any() else step
+    drop = below[below > at][0] if (below > at).any() else len(good)
+    is_high = good >= (best + last) / 2
+    # A score that goes up and down is as often high after a drop as before it.
+    if np.count_nonzero(is_high[drop:]) >= np.count_nonzero(is_high[:drop]):
+        return None
+    onset = int(onsets[drop]) if drop < len(good) else step
     return Evidence(
         because=f"{score.name!r} was {num(best_value)} at {case.unit} {step} and is "
         f"{num(last_value)} at the end ({case.unit} {int(steps[-1])}, "
