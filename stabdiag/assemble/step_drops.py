@@ -120,8 +120,12 @@ def starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
     A new run begins with a finite loss. A non-finite loss belongs to the previous run if that ended
     non-finite, or if its counter restarted before (``turns``).
     """
-    if not np.isfinite(new[0]) and (turns or not np.isfinite(old[-1])):
+    lost = ~np.isfinite(old[-2:])
+    if not np.isfinite(new[0]) and (turns or lost[-1]):
         return False
+    # Weights that are lost do not come back.
+    if not turns and len(lost) > 1 and lost.all() and np.isfinite(new).all():
+        return True
     start, end, restart = (
         _level(part) for part in (old[:MIN_RECORDS], old[-MIN_RECORDS:], new[:MIN_RECORDS])
     )

@@ -49,6 +49,7 @@ COUNTS, RESTARTED, LOST = [1, 101, 201, 301, 313], turned(range(400), 100), (130
         # A run that went NaN immediately and was restarted, and a run that begins with NaN.
         ([*lost(range(20)), *falling(range(60))], 2, range(60)),
         ([*falling(range(60)), *lost(range(20))], 2, range(20)),
+        ([*falling(range(3)), *lost(range(3, 5)), *falling(range(5), 2)], 2, range(5)),
         # A counter restarts every epoch, also after the loss went NaN.
         (
             [{"epoch": n // 10, "iter": n % 10, "loss": 3.0 - n % 7} for n in range(200)],
