@@ -143,8 +143,11 @@ def may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Count
     bars = _bars(STEP.encode(), loss, counters)
     if bars and (word == STEP.encode() or word in bars[1:]):
         return False
-    # A position with a name, as in "Epoch 3/10", is one counter.
-    return is_word(word) or all(counts != counters.get((coarse, loss)) for coarse in COARSE)
+    # A position with a name, as in "Epoch 3/10", is one counter. Another run has another total.
+    named = Counter(counts)
+    return is_word(word) or not any(
+        named <= Counter(counters.get((coarse, loss))) for coarse in COARSE
+    )
 
 
 def _bars(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> list[bytes]:

@@ -23,6 +23,7 @@ from stabdiag.readers.text.evidence.counter_evidence import (
 from stabdiag.readers.text.evidence.examined_log import ExaminedLog
 from stabdiag.readers.text.evidence.excerpts import find_excerpt, find_short_paste
 from stabdiag.readers.text.evidence.measure_evidence import evidence_without_loss
+from stabdiag.readers.text.evidence.run_seams import find_changed_totals, find_run_headings
 from stabdiag.readers.text.evidence.sample import (
     Sample,
     TextEvidence,
@@ -111,11 +112,18 @@ def evidence(data: bytes) -> TextEvidence | None:
             result, normalizations = counted, (*normalizations, row)
     if result is None:
         return None
+    if (totals := find_changed_totals(data, result.counter or b"", result.word)) is not None:
+        counted = _find_evidence(normalize(data, (totals,)))
+        if counted is not None and counted.lines > result.lines:
+            result, normalizations = counted, (*normalizations, totals)
     return replace(
         result,
         normalizations=normalizations,
         has_evaluation_blocks=has_blocks,
         has_stages=bool(StageHeading().find(data)),
+        run_heading=find_run_headings(data, result.loss, result.word)
+        if result.counter is None
+        else None,
     )
 
 

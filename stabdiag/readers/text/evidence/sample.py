@@ -193,6 +193,7 @@ class TextEvidence:
         has_only_bests: only the losses of the best models so far are logged.
         repeats_saved: some lines repeat the loss of a saved model.
         has_stages: lines number the stages of the training.
+        run_heading: finds the lines above each run of a log without a counter.
     """
 
     counter: bytes | None
@@ -216,6 +217,7 @@ class TextEvidence:
     has_only_bests: bool = False
     repeats_saved: bool = False
     has_stages: bool = False
+    run_heading: bytes | None = None
 
     @property
     def is_without_loss(self) -> bool:
@@ -256,6 +258,7 @@ class TextEvidence:
             config=_CONFIG,
             normalizations=self.normalizations,
             has_evaluation_blocks=self.has_evaluation_blocks,
+            ended=self.run_heading,
         )
 
     @property
