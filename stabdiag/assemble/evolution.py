@@ -11,6 +11,7 @@ from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.model.arrays import Floats
 from stabdiag.model.roles.names import is_fitness, is_objective, name_words, normal
 from stabdiag.model.text import word_list
+from stabdiag.readers.columns import Column
 
 _MEAN_WORDS = frozenset(word_list("mean avg average"))
 _BEST_WORDS = frozenset(word_list("best top fittest elite champion winner"))
@@ -66,9 +67,12 @@ def _kept_best(named: NamedColumns, mean: str) -> NamedColumns | None:
     if highest is None or lowest is None:
         return None
     columns = [named.columns.load(name) for name in (highest, lowest)]
-    if any(column.is_text or not np.isfinite(column.logged).all() for column in columns):
+    if any(column.is_text for column in columns):
         return None
-    rises, falls = (np.diff(sign * x.logged) for sign, x in zip((1, -1), columns, strict=True))
+    extremes = [_of_last_run(named, column) for column in columns]
+    if not all(np.isfinite(x).all() for x in extremes):
+        return None
+    rises, falls = (np.diff(sign * x) for sign, x in zip((1, -1), extremes, strict=True))
     is_kept = [len(x) >= MIN_RECORDS and x.any() and bool((x >= 0).all()) for x in (rises, falls)]
     if is_kept[0] == is_kept[1]:
         return None
@@ -86,7 +90,7 @@ def _followed(named: NamedColumns, name: str | None) -> NamedColumns | None:
     column = None if name is None else named.columns.load(name)
     if column is None or column.is_text:
         return None
-    x = column.values[column.present]
+    x = _of_last_run(named, column)
     if len(x) < MIN_RECORDS or not np.isfinite(x).all():
         return None
     rises, falls = (np.diff(x) > 0).any(), (np.diff(x) < 0).any()
@@ -98,6 +102,15 @@ def _followed(named: NamedColumns, name: str | None) -> NamedColumns | None:
         return None
     note = f"took {name!r} as the reward: it does not fall"
     return named.take({**named.names, "reward": str(name)}, note)
+
+
+def _of_last_run(named: NamedColumns, column: Column) -> Floats:
+    """Return the values of a column since the generations of a log last began again."""
+    name = named.names.get("epoch")
+    falls = np.flatnonzero(np.diff(named.columns.load(name).values) < 0) if name else ()
+    begin = int(falls[-1]) + 1 if len(falls) else 0
+    values: Floats = column.values[begin:][column.present[begin:]]
+    return values
 
 
 def _falls(x: Floats) -> bool:
@@ -131,6 +144,12 @@ def _free(named: NamedColumns) -> Iterator[str]:
     )
 
 
+def _counts(values: Floats) -> bool:
+    """Return True if values rise, or begin again with the first one in another run."""
+    moves = np.diff(values)
+    return bool(((moves > 0) | ((moves < 0) & (values[1:] == values[0]))).all())
+
+
 def _with_generations(named: NamedColumns) -> NamedColumns:
     """Take a column of generations that rises as the epoch; in other logs ``gen`` may be a network.
 
@@ -141,6 +160,6 @@ def _with_generations(named: NamedColumns) -> NamedColumns:
     for name in named.columns.names:
         if normal(name) in _GENERATIONS:
             counts = named.columns.load(name)
-            if not counts.is_text and counts.present.all() and (np.diff(counts.values) > 0).all():
+            if not counts.is_text and counts.present.all() and _counts(counts.values):
                 return named.take({**named.names, "epoch": name})
     return named

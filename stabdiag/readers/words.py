@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Floats
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.values import NULL_WORDS, not_finite
 
 ABSENT: Final = 0
@@ -100,6 +101,24 @@ def meaning(text: str) -> tuple[int, float, str]:
     if text in (_NOT_LOGGED, _JOINED_NOT_LOGGED):
         return ABSENT, math.nan, ""
     return WORD, math.nan, text
+
+
+# Names of several words in the header of a table with single blanks between cells, as copied from a
+# browser: Step Training Loss Validation Loss, epoch train loss valid loss error rate.
+_SEVERAL_WORDS: Final = lazy_pattern(
+    r"\b(?:(?:train|training|valid|validation|val|eval|test|avg|average|mean|total|dev) "
+    r"(?:(?:sparse |masked )?(?:categorical |binary |top )|token )?"
+    r"(?:loss|acc|accuracy|error|perplexity|ppl|f1|precision|recall|wer|cer|bleu)"
+    r"|(?:macro|micro|weighted) (?:f1|precision|recall)|f1 (?:score|macro|micro|weighted)"
+    r"|exact match|bleu score|gen len|error rate|learning rate|grad norm"
+    r"|gradient norm|no log)\b",
+    re.IGNORECASE,
+)
+
+
+def with_joined_names(line: str) -> str:
+    """Join names of several words in a header into one cell."""
+    return _SEVERAL_WORDS.sub(lambda name: name[0].replace(" ", "_"), line)
 
 
 def with_joined_words(line: str) -> str:

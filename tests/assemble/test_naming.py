@@ -364,6 +364,13 @@ def test_the_extreme_that_an_evolution_keeps_shows_the_direction(log, role):
     assert {"reward", "loss"} & {*history.series} == {role}
 
 
+def test_the_last_of_several_evolutions_shows_the_direction():
+    kept = [9.0, 9, 9.5, 10, 10, 11, 11, 12]
+    log = generations(kept * 2, WANDERING * 2) | {"gen": [*range(8)] * 2}
+    history = stabdiag.diagnose(log).history
+    assert history.series["reward"].steps.tolist() == [*range(8)]
+
+
 def test_the_statistics_of_other_logs_are_no_fitness():
     log = generations([9.0, 9, 9.5, 10, 10, 11, 11, 12], WANDERING)
     log["batch"] = log.pop("gen")

@@ -757,3 +757,31 @@ def test_a_result_below_a_table_is_no_unread_record(tmp_path, label):
 def test_a_constant_epoch_in_front_of_losses(log):
     rows = "".join(f"45\t{0.04 - n / 5000:.6f}\n" for n in range(12))
     assert log(rows, "loss.txt").names == ("epoch", "loss")
+
+
+BLANK_ROWS = [f"{n:5d}    {2.4 * 0.8**n:10.4f}    {2.6 * 0.8**n:8.4f}" for n in range(1, 13)]
+BLANK_HEADER = ["Epoch    Train loss    Val loss", "-----    ----------    --------"]
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        BLANK_HEADER,  # again, with names of two words
+        ["seed = 2"],  # as many words as cells
+        ["Second run begins"],
+    ],
+    ids=["header", "setting", "words"],
+)
+def test_rows_between_blanks_go_on_below_another_line(put, above):
+    text = "\n".join([*BLANK_HEADER, *BLANK_ROWS, *above, *BLANK_ROWS, ""])
+    report = stabdiag.diagnose(put(text))
+    assert report.history.source.attempts == 2
+    assert report.diagnosis.slug == "healthy"
+    assert len(report.history.series["loss"]) == len(BLANK_ROWS)
+
+
+def test_rows_below_a_header_that_is_none_are_judged(put):
+    rows = [f"{n},{2.4 * 0.8**n:.4f},{n}" for n in range(1, 16)]
+    climb = [f"{n},{0.4 * 2**n:.4f},{n}" for n in range(1, 16)]
+    text = "\n".join(["epoch,loss,part", *rows, "epoch,loss,other part,size", *climb, ""])
+    assert stabdiag.diagnose(put(text)).diagnosis.severity == "error"

@@ -17,7 +17,15 @@ from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.csv.decimal_commas import DECIMAL_COMMA, with_points
 from stabdiag.readers.pieces import Chunk, Piece, Rows, piece_of_cells
-from stabdiag.readers.words import NUMBER, WORD, has_lost_cell, is_prose, meaning, with_joined_words
+from stabdiag.readers.words import (
+    NUMBER,
+    WORD,
+    has_lost_cell,
+    is_prose,
+    meaning,
+    with_joined_names,
+    with_joined_words,
+)
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
@@ -175,6 +183,9 @@ def offset(head: bytes, lines: int) -> int:
 _MAX_CELL_LINES: Final = 50
 _LONGEST_QUOTED: Final = 1 << 14
 
+# The first row is at most this many lines below its header.
+_MAX_TO_ROW: Final = 8
+
 # Quotes, comments, rules and characters that have to be stripped.
 _ODD: Final = ('"', "#", ";", "---", "===", "\0", "\r", "\ufeff", " ", "\t")
 
@@ -222,25 +233,27 @@ def read_lines(
         width = len(parsed.names)
         if len(cells) == width + 1 and not cells[-1]:
             cells.pop()
-        if is_next_header(cells, parsed.names):
-            header = header_names(cells)
-            if header == parsed.names:
-                parsed.repeated.append(number)
-                continue
+        if delimiter == BLANKS and len(cells) != width:
+            joined = split_cells(with_joined_names(line), delimiter)
+            cells = joined if is_next_header(joined, parsed.names) else cells
+        header = header_names(cells) if is_next_header(cells, parsed.names) else None
+        if header == parsed.names:
+            parsed.repeated.append(number)
+            continue
+        if header is not None and not _has_rows(lines[at : at + _MAX_TO_ROW], delimiter, header):
+            header = None
+        elif header is None and (len(cells) != width or _hides_delimiter(cells[0])):
+            cells = _by_other_delimiter(line, delimiter, parsed.names) or cells
+            header = header_names(cells) if is_next_header(cells, parsed.names) else None
+        if header is not None:
             parsed.renamed.append(number)
             parsed.names = header
             sections.append((header, []))
             continue
-        if len(cells) != width or _hides_delimiter(cells[0]):
-            cells = _by_other_delimiter(line, delimiter, parsed.names) or cells
-            if is_next_header(cells, parsed.names):
-                header = header_names(cells)
-                parsed.renamed.append(number)
-                parsed.names = header
-                sections.append((header, []))
-                continue
         cut = last_is_cut and at == len(lines) and len(cells) < width
         reason = "contains NUL bytes" if "\0" in line else _error_message(cells, width, cut=cut)
+        if not reason and delimiter == BLANKS and _is_sentence(cells, sections[-1][1]):
+            reason = "words below numbers"
         if reason:
             bad = BadLine(
                 line=number,
@@ -257,6 +270,12 @@ def read_lines(
             rows += 1
     parsed.chunk = _chunk(sections)
     return parsed
+
+
+def _has_rows(lines: Sequence[str], delimiter: str, header: Sequence[str]) -> bool:
+    """Return True unless none of the lines below a header has a cell for each name."""
+    widths = [len(split_cells(line, delimiter)) for line in lines]
+    return not widths or not {len(header), len(header) + 1}.isdisjoint(widths)
 
 
 class _Cells:
@@ -339,6 +358,13 @@ def _error_message(cells: Sequence[str], expected: int, *, cut: bool) -> str:
     if len(cells) != expected:
         return f"{plural(len(cells), 'cell')} under a header of {expected}"
     return "only words" if is_prose(cells) else ""
+
+
+def _is_sentence(cells: Sequence[str], above: Sequence[Sequence[str]]) -> bool:
+    """Return True if a line between rows of numbers begins with a word and is mostly words."""
+    if not above or meaning(above[-1][0])[0] != NUMBER or meaning(cells[0])[0] != WORD:
+        return False
+    return 2 * sum(meaning(cell)[0] == WORD for cell in cells) >= len(cells)
 
 
 def _chunk(sections: list[tuple[tuple[str, ...], list[list[str]]]]) -> Rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -11,7 +10,6 @@ from typing import Final
 
 from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
-from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import name_words, names_measurements
 from stabdiag.model.roles.scores import score_direction
@@ -32,7 +30,14 @@ from stabdiag.readers.csv.cells import (
 )
 from stabdiag.readers.csv.commented_names import find_commented_names
 from stabdiag.readers.csv.decimal_commas import pointed
-from stabdiag.readers.words import NUMBER, WORD, cell_states, is_prose, meaning
+from stabdiag.readers.words import (
+    NUMBER,
+    WORD,
+    cell_states,
+    is_prose,
+    meaning,
+    with_joined_names,
+)
 
 _MIN_NUMBER_ROWS: Final = 3
 
@@ -235,24 +240,6 @@ def _is_sentence(name: str) -> bool:
     """Return True if the name of the only column is words that name no measure."""
     is_long = len(name.split()) >= _MIN_SENTENCE_WORDS
     return is_long and not (assign([name]).columns or score_direction(name))
-
-
-# Names of several words in the header of a table with single blanks between cells, as copied from a
-# browser: Step Training Loss Validation Loss, epoch train loss valid loss error rate.
-_SEVERAL_WORDS: Final = lazy_pattern(
-    r"\b(?:(?:train|training|valid|validation|val|eval|test|avg|average|mean|total|dev) "
-    r"(?:(?:sparse |masked )?(?:categorical |binary |top )|token )?"
-    r"(?:loss|acc|accuracy|error|perplexity|ppl|f1|precision|recall|wer|cer|bleu)"
-    r"|(?:macro|micro|weighted) (?:f1|precision|recall)|f1 (?:score|macro|micro|weighted)"
-    r"|exact match|bleu score|gen len|error rate|learning rate|grad norm"
-    r"|gradient norm|no log)\b",
-    re.IGNORECASE,
-)
-
-
-def with_joined_names(line: str) -> str:
-    """Join names of several words in a header into one cell."""
-    return _SEVERAL_WORDS.sub(lambda name: name[0].replace(" ", "_"), line)
 
 
 def _is_table(header: list[str], rows: list[list[str]], names: list[str]) -> bool:

@@ -23,13 +23,12 @@ from typing import Final, TypeAlias
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.csv.dialect import with_joined_names
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammars.printed import short_table
 from stabdiag.readers.text.lines.clean import cleaned
 from stabdiag.readers.text.lines.line_forms import outline
-from stabdiag.readers.words import with_joined_words
+from stabdiag.readers.words import with_joined_names, with_joined_words
 
 # A longer text is not a post, and a longer line is not a row.
 _MAX_EXCERPT_BYTES: Final = 1 << 20

@@ -248,3 +248,11 @@ def test_names_with_a_count_are_no_names_of_results(history):
     rows = "".join(f"epoch-{n}.pt,{4 - n / 4}\n" for n in range(1, 6))
     loss = history(f"checkpoint,loss\n{rows}").series["loss"]
     assert loss.values.tolist() == [4 - n / 4 for n in range(1, 6)]
+
+
+def test_a_line_about_both_sets_is_above_the_table_of_the_training(put):
+    rows = "".join(f"{n:5d}  {2.4 * 0.8**n:8.4f}   0.{n + 10}\n" for n in range(1, 13))
+    run = f"Training samples: 640, validation samples: 160\nepoch    loss     acc\n{rows}"
+    history = stabdiag.diagnose(put(run * 2)).history
+    assert history.source.attempts == 2
+    assert len(history.series["loss"]) == 12
