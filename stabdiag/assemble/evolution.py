@@ -107,8 +107,9 @@ def _followed(named: NamedColumns, name: str | None) -> NamedColumns | None:
 def _of_last_run(named: NamedColumns, column: Column) -> Floats:
     """Return the values of a column since the generations of a log last began again."""
     name = named.names.get("epoch")
-    falls = np.flatnonzero(np.diff(named.columns.load(name).values) < 0) if name else ()
-    begin = int(falls[-1]) + 1 if len(falls) else 0
+    counts = named.columns.load(name).values if name else np.empty(0)
+    begins = np.flatnonzero(np.diff(counts) < 0) + 1
+    begin = int(begins[-1]) if len(begins) else 0
     values: Floats = column.values[begin:][column.present[begin:]]
     return values
 

@@ -785,3 +785,14 @@ def test_rows_below_a_header_that_is_none_are_judged(put):
     climb = [f"{n},{0.4 * 2**n:.4f},{n}" for n in range(1, 16)]
     text = "\n".join(["epoch,loss,part", *rows, "epoch,loss,other part,size", *climb, ""])
     assert stabdiag.diagnose(put(text)).diagnosis.severity == "error"
+
+
+def test_a_later_header_between_bars_names_its_own_columns(put):
+    rows = "".join(f"| {n} | {2.4 * 0.8**n:.4f} | 0.01 |\n" for n in range(1, 13))
+    tables = [
+        f"| {' | '.join(names)} |\n|---|---|---|\n{rows}\n"
+        for names in (("epoch", "train_loss", "val_loss"), ("epoch", "loss", "lr"))
+    ]
+    series = stabdiag.diagnose(put("".join(tables))).history.series
+    assert "lr" in series
+    assert "eval_loss" not in series

@@ -125,12 +125,14 @@ def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
         return {"loss"} < assign(cells).columns.keys() & {"loss", "step", "epoch"}
     if header_names(cells) == names:
         return True
-    # The first column counts: step,metric,value below step,loss,lr.
-    if cells[0] == names[0] and all(map(str.isidentifier, cells)):
-        return True
-    if shared * 2 < min(len(cells), len(names)):
-        return False
     blank = {place for place, name in enumerate(names) if name == unnamed(place + 1)}
+    # The first column counts: step,metric,value below step,loss,lr.
+    named = [*filter(None, cells)]
+    first = next((name for place, name in enumerate(names) if place not in blank), None)
+    if named[0] == first and all(map(str.isidentifier, named)):
+        return True
+    if shared * 2 < min(len(named), len(names) - len(blank)):
+        return False
     return all(
         meaning(cell)[0] == WORD or (not cell and place in blank)
         for place, cell in enumerate(cells)
