@@ -16,14 +16,14 @@ from stabdiag.readers.text.lines.spans import SpanFinder
 from stabdiag.readers.text.lines.tokens import lines_with_a_loss
 
 # A total has at least this many lines.
-_MIN_LINES: Final = 2
+_MIN_LINES_OF_TOTAL: Final = 2
 
-_DIGITS: Final = lazy_pattern(rb"\d+")
-_WORD: Final = lazy_pattern(rb"[A-Za-z]+")
+_DIGITS_OF_HEADING: Final = lazy_pattern(rb"\d+")
+_WORD_OF_LINE: Final = lazy_pattern(rb"[A-Za-z]+")
 
 # The position gets this name, which no bar of an evaluation has.
-_NAME: Final = b"iteration "
-_POSITION: Final = rb"(?<![\w./:,-])(?=\d{1,12} ?/ {0,6}(?:%b)(?![\d/.]))"
+_NAME_OF_POSITION: Final = b"iteration "
+_POSITION_OF_TOTAL: Final = rb"(?<![\w./:,-])(?=\d{1,12} ?/ {0,6}(?:%b)(?![\d/.]))"
 
 
 def find_changed_totals(data: bytes, counter: bytes, word: bytes) -> Normalization | None:
@@ -59,23 +59,23 @@ def find_changed_totals(data: bytes, counter: bytes, word: bytes) -> Normalizati
         not changes
         or len(changes) != len(kinds) - 1
         or any(after >= before for before, after in changes)
-        or min(map(totals.count, kinds)) < _MIN_LINES
+        or min(map(totals.count, kinds)) < _MIN_LINES_OF_TOTAL
     ):
         return None
-    return Normalization((), _POSITION % b"|".join(sorted(kinds)), _NAME)
+    return Normalization((), _POSITION_OF_TOTAL % b"|".join(sorted(kinds)), _NAME_OF_POSITION)
 
 
 # A heading is at most this many lines above the first loss of a run, and a run has at least this
 # many losses.
-_MAX_ABOVE: Final = 4
-_MIN_LOSSES: Final = 3
+_MAX_LINES_TO_RUN: Final = 4
+_MIN_LOSSES_OF_RUN: Final = 3
 
 # The lines with a loss that are searched, and the bytes of a heading.
-_MAX_LINES: Final = 5000
-_MAX_HEADING: Final = 300
+_MAX_LINES_FOR_RUNS: Final = 5000
+_LONGEST_RUN_HEADING: Final = 300
 
 # The start of a heading, up to its second word.
-_START: Final = lazy_pattern(
+_START_OF_HEADING: Final = lazy_pattern(
     rb"[^A-Za-z\n]{0,100}[A-Za-z]{2,20}(?:[^A-Za-z\n]{1,20}[A-Za-z]{2,20})?"
 )
 
@@ -87,12 +87,12 @@ def find_run_headings(data: bytes, loss: str, word: bytes) -> bytes | None:
     """
     finder = SpanFinder(word)
     losses: list[tuple[int, int, float]] = []
-    for begin, line in islice(lines_with_a_loss(data, word), _MAX_LINES):
+    for begin, line in islice(lines_with_a_loss(data, word), _MAX_LINES_FOR_RUNS):
         if (at := finder.find(line).get(loss)) is not None:
             losses.append((begin, begin + len(line), as_float(line[slice(*at)])))
-    if len(losses) < 2 * _MIN_LOSSES:
+    if len(losses) < 2 * _MIN_LOSSES_OF_RUN:
         return None
-    above = data[: losses[0][0]].split(b"\n")[-_MAX_ABOVE - 1 :]
+    above = data[: losses[0][0]].split(b"\n")[-_MAX_LINES_TO_RUN - 1 :]
     for start in dict.fromkeys(filter(None, map(_start_of, above))):
         begins = [0]
         for n, ((_, end, _), (begin, _, _)) in enumerate(pairwise(losses), start=1):
@@ -112,13 +112,13 @@ def _return_to_start(losses: list[float], begins: list[int]) -> bool:
         not abs(losses[begin] - losses[begin - 1]) <= abs(losses[begin] - losses[0])
         for begin in begins[1:]
     )
-    return min(lengths) >= _MIN_LOSSES and all(jumps)
+    return min(lengths) >= _MIN_LOSSES_OF_RUN and all(jumps)
 
 
 def _start_of(line: bytes) -> bytes:
     """Return the pattern of the first words of a line, which may have other numbers."""
-    match = _START.match(line) if len(line) <= _MAX_HEADING else None
-    return b"" if match is None else _DIGITS.sub(rb"\\d+", re.escape(match[0]))
+    match = _START_OF_HEADING.match(line) if len(line) <= _LONGEST_RUN_HEADING else None
+    return b"" if match is None else _DIGITS_OF_HEADING.sub(rb"\\d+", re.escape(match[0]))
 
 
 def _totals(positions: list[re.Match[bytes]]) -> list[bytes]:
@@ -127,4 +127,4 @@ def _totals(positions: list[re.Match[bytes]]) -> list[bytes]:
 
 def _words(line: bytes) -> list[bytes]:
     """Return the words of a line, without values that are not finite."""
-    return [word for word in _WORD.findall(line) if word.lower() not in (b"nan", b"inf")]
+    return [word for word in _WORD_OF_LINE.findall(line) if word.lower() not in (b"nan", b"inf")]

@@ -45,8 +45,8 @@ _LONGEST_PREFIX: Final = 400
 _MIN_NUMBERED: Final = 4
 
 # The label of a process, and the fewest records of one that runs after another one.
-_PROCESS: Final = b" pid="
-_MIN_BLOCK: Final = 3
+_PROCESS_LABEL: Final = b" pid="
+_MIN_OF_PROCESS: Final = 3
 
 # If none of this many first lines names a rank, none does.
 _RANK_SAMPLE_LINES: Final = 32
@@ -59,7 +59,7 @@ def line_ranks(data: bytes, starts: Sequence[int]) -> Ints | None:
     if all(_rank(label) == NO_RANK for label in sample):
         return None
     ranks = np.array([_rank(_label(data, start)) for start in starts], dtype=np.int64)
-    is_process = any(_PROCESS in label for label in sample)
+    is_process = any(_PROCESS_LABEL in label for label in sample)
     if _are_line_numbers(ranks) or (is_process and _are_one_after_another(ranks)):
         return None
     return ranks
@@ -78,7 +78,7 @@ def _are_one_after_another(processes: Ints) -> bool:
     """Return True if the records of each process form one block, so that it is another run."""
     begins = np.flatnonzero(np.diff(processes, prepend=NO_RANK))
     lengths = np.diff(begins, append=len(processes))
-    return len(begins) == len(unique_values(processes)) and int(lengths.min()) >= _MIN_BLOCK
+    return len(begins) == len(unique_values(processes)) and int(lengths.min()) >= _MIN_OF_PROCESS
 
 
 def _label(data: bytes, start: int) -> bytes:
