@@ -28,7 +28,7 @@ def with_points(cells: Sequence[str]) -> list[str]:
     ]
 
 
-def pointed(rows: list[list[str]], delimiter: str) -> tuple[list[list[str]], bool]:
+def without_decimal_commas(rows: list[list[str]], delimiter: str) -> tuple[list[list[str]], bool]:
     """Return rows with decimal points, and whether they had decimal commas."""
     commas = _has_commas(rows, delimiter)
     return (list(map(with_points, rows)) if commas else rows), commas

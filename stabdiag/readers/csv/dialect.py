@@ -29,7 +29,7 @@ from stabdiag.readers.csv.cells import (
     unnamed,
 )
 from stabdiag.readers.csv.commented_names import find_commented_names
-from stabdiag.readers.csv.decimal_commas import pointed
+from stabdiag.readers.csv.decimal_commas import without_decimal_commas
 from stabdiag.readers.words import (
     NUMBER,
     WORD,
@@ -163,7 +163,7 @@ def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
     ):
         return False
     rows = [split_cells(line, delimiter) for line in below if line.count(delimiter) == count]
-    rows, _ = pointed(rows, delimiter)
+    rows, _ = without_decimal_commas(rows, delimiter)
     states = [meaning(cell)[0] for row in rows[:_PREAMBLE] for cell in row]
     return len(rows) >= _MIN_NUMBER_ROWS and states.count(NUMBER) > states.count(WORD)
 
@@ -189,7 +189,7 @@ def _divided(
     above = find_commented_names(lines[max(first - _PREAMBLE, 0) : first], delimiter, len(header))
     if delimiter == BLANKS and not _is_table(header, rows, above or header):
         return None
-    rows, commas = pointed(rows, delimiter)
+    rows, commas = without_decimal_commas(rows, delimiter)
     if len(header) == 1 and (_has_words(header[0], rows) or _is_sentence(header[0])):
         return None  # a text with some numbers alone on a line, maybe below their names
     # A printed table has a reader of its own: in Markdown, or with a heading of two lines.

@@ -12,7 +12,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.csv.cells import BLANKS, DELIMITERS, first_rows, offset
-from stabdiag.readers.csv.decimal_commas import pointed
+from stabdiag.readers.csv.decimal_commas import without_decimal_commas
 from stabdiag.readers.csv.dialect import (
     LINES,
     Dialect,
@@ -262,7 +262,7 @@ def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> 
 
 def table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableShape:
     """Return the table of these lines, which are below some lines ``above`` them."""
-    rows, commas = pointed(first_rows(content, delimiter), delimiter)
+    rows, commas = without_decimal_commas(first_rows(content, delimiter), delimiter)
     width = len(rows[0]) if rows else 0
     ends_open = width > 1 and all(len(row) == width and not row[-1].strip() for row in rows)
     rows = [row[:-1] for row in rows] if ends_open else rows
