@@ -18,7 +18,7 @@ import platform
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -143,6 +143,8 @@ BARS_BY_LINE = (
     "field = re.compile(r'[|] (\\d+)/.* loss=([^],]+)')\n"
     "for line in open({file!r}): found = field.search(line); found and float(found[2])"
 )
+PATTERN = Reference(name="a regular expression, line by line", code=BY_LINE)
+TEXTS = Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE)
 CASES = (
     Case(
         name="jsonl",
@@ -229,46 +231,18 @@ CASES = (
         log="run.wandb",
         against=(Reference(name="W&B's records, one by one", code=WANDB, target=1.0),),
     ),
-    Case(
-        name="text",
-        log="megatron.log",
-        against=(Reference(name="a regular expression, line by line", code=BY_LINE, target=1.5),),
-    ),
+    Case(name="text", log="megatron.log", against=(replace(PATTERN, target=1.5),)),
     Case(
         name="trainer",
         log="trainer.log",
         against=(Reference(name="ast.literal_eval, line by line", code=DICTS_BY_LINE),),
     ),
-    Case(
-        name="bars",
-        log="drawn.log",
-        against=(Reference(name="a regular expression, line by line", code=BARS_BY_LINE),),
-    ),
-    Case(
-        name="warnings",
-        log="warnings.log",
-        against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE, target=1.0),),
-    ),
-    Case(
-        name="words",
-        log="words.log",
-        against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE),),
-    ),
-    Case(
-        name="new-names",
-        log="names.log",
-        against=(Reference(name="a regular expression, line by line", code=BY_LINE),),
-    ),
-    Case(
-        name="no-log",
-        log="list.log",
-        against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE),),
-    ),
-    Case(
-        name="one-line",
-        log="bars.log",
-        against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE),),
-    ),
+    Case(name="bars", log="drawn.log", against=(replace(PATTERN, code=BARS_BY_LINE),)),
+    Case(name="warnings", log="warnings.log", against=(replace(TEXTS, target=1.0),)),
+    Case(name="words", log="words.log", against=(TEXTS,)),
+    Case(name="new-names", log="names.log", against=(PATTERN,)),
+    Case(name="no-log", log="list.log", against=(TEXTS,)),
+    Case(name="one-line", log="bars.log", against=(TEXTS,)),
     Case(
         name="small",
         log="small.jsonl",
