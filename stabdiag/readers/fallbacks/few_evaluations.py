@@ -18,21 +18,17 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_setting
-from stabdiag.readers.fallbacks.only_record import with_only_records
+from stabdiag.readers.fallbacks.only_record import short_text, with_only_records
 from stabdiag.readers.fallbacks.single_evaluation import (
-    ANY_WORD,
-    CODE_LINE,
     SCORE_VALUE,
-    SETTING_NAME,
     assigned_fields,
+    is_code_or_settings,
     is_loss_or_norm,
     is_score,
+    lines_with_words,
 )
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.evidence.excerpts import MAX_SHORT
-from stabdiag.readers.text.lines.clean import cleaned
 from stabdiag.readers.text.lines.counters import counter_value
 from stabdiag.readers.text.lines.tokens import Field
 
@@ -61,27 +57,22 @@ def few_evaluated(
 
     Return None if there are none that ``detect`` recognizes.
     """
-    data = stream.peek(MAX_SHORT + 1)
-    if len(data) > MAX_SHORT or b"\0" in data:
-        return None
-    text = cleaned(data)
-    evaluations = _find_few(text)
+    text = short_text(stream)
+    evaluations = None if text is None else _find_few(text)
     if evaluations is None:
         return None
     note = f"only the scores of {len(evaluations)} evaluations are read"
-    return with_only_records(stream, data, evaluations, detect, note)
+    return with_only_records(stream, evaluations, detect, note)
 
 
 def _find_few(data: bytes) -> list[Evaluation] | None:
     """Return the scores of a few evaluations of a text, or None."""
-    lines = [line for line in data.split(b"\n") if ANY_WORD.search(line)]
-    if any(map(CODE_LINE.match, lines)):
-        return None
+    lines = lines_with_words(data)
     fields = [(line, [*assigned_fields(line)]) for line in lines]
     values = [(item.name, line[slice(*item.value)]) for line, own in fields for item in own]
-    if not any(is_score(name) and SCORE_VALUE.fullmatch(value) for name, value in values):
+    if is_code_or_settings(lines, (name for name, _ in values)):
         return None
-    if any(is_setting(name) or SETTING_NAME.search(name) for name, _ in values):
+    if not any(is_score(name) and SCORE_VALUE.fullmatch(value) for name, value in values):
         return None
     known = [
         (line, [item for item in own if is_score(item.name) or is_loss_or_norm(item.name)])

@@ -5,16 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from io import BytesIO
+from typing import Final
 
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.evidence.excerpts import MAX_SHORT
+from stabdiag.readers.text.lines.clean import cleaned
 from stabdiag.readers.text.messages.search import find_message
 from stabdiag.readers.words import spelled_number
+
+# A text with a few records is at most this long.
+MAX_SUMMARY_BYTES: Final = 1 << 20
+
+
+def short_text(stream: Stream) -> bytes | None:
+    """Return the lines of a short text, or None for a longer stream or one of other bytes."""
+    data = stream.peek(MAX_SHORT + 1)
+    return None if len(data) > MAX_SHORT or b"\0" in data else cleaned(data)
 
 
 def with_only_records(
     stream: Stream,
-    data: bytes,
     records: Iterable[Iterable[tuple[str, str]]],
     detect: Callable[[Stream], Reader | None],
     note: str,
@@ -22,9 +33,8 @@ def with_only_records(
     """Return the stream with the only records of its text as JSON lines, and their reader.
 
     Args:
-        stream: the text, which gets the ``note``.
-        data: the whole text. Its first message of a failure, and what is below, stays below the
-            records, on a line of the same number.
+        stream: the text, which gets the ``note``. Its first message of a failure, and what is
+            below, stays below the records, on a line of the same number.
         records: the names and values of each record. Words are left out.
         detect: finds the reader of the record. Without one, the result is None.
         note: says what is read.
@@ -34,6 +44,7 @@ def with_only_records(
     if reader is None:
         return None
     stream.notes.append(note)
+    data = stream.peek(MAX_SUMMARY_BYTES)
     message = find_message(data, 0)
     if message is None:
         return stream.rewritten(iter([lines])), reader

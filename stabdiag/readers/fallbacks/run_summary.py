@@ -19,12 +19,11 @@ from collections.abc import Callable
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.fallbacks.only_record import with_only_records
+from stabdiag.readers.fallbacks.only_record import MAX_SUMMARY_BYTES, with_only_records
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.lines.clean import Text
 
-_MAX_SUMMARY_BYTES: Final = 1 << 20
 _SUMMARY_TITLE: Final = b"Run summary:"
 # Several programs may label a line: (main pid=7) wandb: … In a notebook, no program does.
 _BEFORE: Final = rb"(?:[^\n]{0,80}wandb:)?[ \t]{0,200}"
@@ -44,8 +43,8 @@ def summarized(
 
     Return None if there is none that ``detect`` recognizes.
     """
-    data = stream.peek(_MAX_SUMMARY_BYTES)
-    if len(data) == _MAX_SUMMARY_BYTES or _SUMMARY_TITLE not in data or b"\0" in data:
+    data = stream.peek(MAX_SUMMARY_BYTES)
+    if len(data) == MAX_SUMMARY_BYTES or _SUMMARY_TITLE not in data or b"\0" in data:
         return None
     summaries = _SUMMARY.findall(Text(data).data)
     if not summaries:
@@ -55,4 +54,4 @@ def summarized(
         for name, value in _LAST_VALUE.findall(summaries[-1])
     )
     note = "only the summary of the run is read: its history is a picture"
-    return with_only_records(stream, data, [values], detect, note)
+    return with_only_records(stream, [values], detect, note)

@@ -13,19 +13,18 @@ sentences, and a loss alone may be a setting.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting
 from stabdiag.model.roles.scores import Direction, accuracy_role, score_direction
-from stabdiag.readers.fallbacks.only_record import with_only_records
+from stabdiag.readers.fallbacks.only_record import short_text, with_only_records
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.evidence.excerpts import ASSIGNS, MAX_SHORT, SENTENCE
+from stabdiag.readers.text.evidence.excerpts import ASSIGNS, SENTENCE
 from stabdiag.readers.text.evidence.single_record import PAGE_HEADING
-from stabdiag.readers.text.lines.clean import cleaned
 from stabdiag.readers.text.lines.counters import LONE_COUNT, counter_value, is_word, line_counters
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
 from stabdiag.readers.text.lines.tokens import Field, line_fields
@@ -56,10 +55,10 @@ _NEXT: Final = lazy_pattern(rb",|[ \t]{1,8}[-+]?\.?\d|[ \t]{0,8}$")
 # A loss with more values is a series, with any separators.
 _MORE_VALUES: Final = lazy_pattern(rb"(?:[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\.?\d[\d.eE+-]{0,30}){2}")
 # A statement of source code.
-CODE_LINE: Final = lazy_pattern(
+_CODE_LINE: Final = lazy_pattern(
     rb"[ \t]{0,40}(?:for|while|if|elif|else|def|class|import|from|return|print|with)\b"
 )
-ANY_WORD: Final = lazy_pattern(rb"[A-Za-z][A-Za-z\d]")
+_ANY_WORD: Final = lazy_pattern(rb"[A-Za-z][A-Za-z\d]")
 # The report of scikit-learn: rows of classes, the accuracy and the means below a heading. Older
 # versions print one mean.
 _REPORT: Final = lazy_pattern(
@@ -80,7 +79,7 @@ _FRAMED_PAIR: Final = lazy_pattern(
 )
 
 # What the settings of a program have and its results lack.
-SETTING_NAME: Final = lazy_pattern(r"batch[_ ]?size|seed")
+_SETTING_NAME: Final = lazy_pattern(r"batch[_ ]?size|seed")
 
 # A score has decimals, unlike the number of its classes, or is not finite.
 SCORE_VALUE: Final = lazy_pattern(rb"[-+]?(?:\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,4})?|(?i:nan|inf))")
@@ -94,17 +93,16 @@ def evaluated(
 
     Return None if there are none that ``detect`` recognizes.
     """
-    data = stream.peek(MAX_SHORT + 1)
-    if len(data) > MAX_SHORT or b"\0" in data:
+    text = short_text(stream)
+    if text is None:
         return None
-    text = cleaned(data)
     # In a log, the best record repeats one above it; here, it may be the only one.
     usual = normalize(text, (*find_normalizations(text), *find_notations(text)))
     record = _find_scores(usual) or _find_scores(text) or _find_report(text)
     if record is None:
         return None
     note = "only the scores of an evaluation are read"
-    return with_only_records(stream, data, [record], detect, note)
+    return with_only_records(stream, [record], detect, note)
 
 
 def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
@@ -114,44 +112,24 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
         return None  # of a search for the best weight of the language model
     if rates:
         return [(name.decode(), value.decode()) for name, value in dict(reversed(rates)).items()]
-    framed = [b"%b: %b" % pair for pair in _FRAMED_PAIR.findall(data)]
-    data = b"\n".join(framed) if len(framed) >= _MIN_MEASURED else _REPORT.sub(_as_pairs, data)
-    data = _BAR_OF_TQDM.sub(b"", data) if b"%|" in data else data
-    lines = [line for line in data.split(b"\n") if ANY_WORD.search(line)]
+    lines = lines_with_words(_with_plain_pairs(data))
     fields = [(line, [*assigned_fields(line)]) for line in lines]
     named = _with_sets(fields)
     others = [line for line, items in fields if not items and not _begins_list(line)]
-    names = [item.name.lower() for _, item in named]
-    if len({*names}) < len(names) or len(others) > len(lines) - len(others):
-        return None
-    if any(map(CODE_LINE.match, lines)):
-        return None
-    if any(is_a_loss(i.name) and _MORE_VALUES.match(line, i.value[1]) for line, i in named):
-        return None
-    if any(is_setting(name) or SETTING_NAME.search(name) for name in names):
-        return None
-    if assign(names).has("lr"):
+    if len(others) > len(lines) - len(others) or not _are_single_results(lines, named):
         return None
     values = [(item.name, line[slice(*item.value)]) for line, item in named]
     scores = [(name, value) for name, value in values if is_score(name) or is_loss_or_norm(name)]
-    # A single loss may be a setting, stop_loss: 0.02.
-    trained = [name for name, value in scores if not is_score(name) and _LONG_LOSS.fullmatch(value)]
-    measured = [name for name, value in scores if is_score(name) and SCORE_VALUE.fullmatch(value)]
-    measured += trained if measured or not all(map(is_a_loss, trained)) else []
-    is_titled = any(map(_TITLE_OF_RESULTS.search, others))
-    is_titled |= any(map(is_evaluation, measured)) and len(named) + len(others) > 1
-    is_titled |= any(LONE_COUNT in line_counters(line) for line in lines)
-    is_titled |= any(map(is_a_reward, measured)) and len(named) >= _MIN_OF_EPISODES
+    measured = _measured_names(scores)
+    is_titled = (
+        any(map(_TITLE_OF_RESULTS.search, others))
+        or (any(map(is_evaluation, measured)) and len(named) + len(others) > 1)
+        or any(LONE_COUNT in line_counters(line) for line in lines)
+        or (any(map(is_a_reward, measured)) and len(named) >= _MIN_OF_EPISODES)
+    )
     if len(measured) < (1 if is_titled else _MIN_MEASURED):
         return None
-    counters = [
-        (word, str(*counts))
-        for word, counts in _counts(lines).items()
-        if len(counts) == 1 and assign([word]).has("step", "epoch")
-    ]
-    rounds = [line[slice(*at)] for line in lines if (at := line_counters(line).get(LONE_COUNT))]
-    if not counters and len(rounds) == 1:
-        counters = [("step", str(counter_value(rounds[0])))]
+    counters = _find_counters(lines)
     is_result = not counters and any(
         _TITLE_OF_RESULTS.search(line) and not _TITLE_OF_TRAINING.search(line) for line in others
     )
@@ -159,6 +137,58 @@ def _find_scores(data: bytes) -> list[tuple[str, str]] | None:
         *counters,
         *((_result_name(name) if is_result else name, value.decode()) for name, value in scores),
     ]
+
+
+def _with_plain_pairs(data: bytes) -> bytes:
+    """Return a text with the rows of its frame or report as names and values, and without bars."""
+    framed = [b"%b: %b" % pair for pair in _FRAMED_PAIR.findall(data)]
+    data = b"\n".join(framed) if len(framed) >= _MIN_MEASURED else _REPORT.sub(_as_pairs, data)
+    return _BAR_OF_TQDM.sub(b"", data) if b"%|" in data else data
+
+
+def _are_single_results(lines: Sequence[bytes], named: Sequence[tuple[bytes, Field]]) -> bool:
+    """Return True if each value has a name of its own, and none is of a setting or a list."""
+    names = [item.name.lower() for _, item in named]
+    if len({*names}) < len(names) or is_code_or_settings(lines, names) or assign(names).has("lr"):
+        return False
+    return not any(
+        is_a_loss(item.name) and _MORE_VALUES.match(line, item.value[1]) for line, item in named
+    )
+
+
+def _measured_names(scores: Sequence[tuple[str, bytes]]) -> list[str]:
+    """Return the names of the values that a program measured.
+
+    A single loss may be a setting, stop_loss: 0.02.
+    """
+    trained = [name for name, value in scores if not is_score(name) and _LONG_LOSS.fullmatch(value)]
+    measured = [name for name, value in scores if is_score(name) and SCORE_VALUE.fullmatch(value)]
+    return measured + trained if measured or not all(map(is_a_loss, trained)) else measured
+
+
+def _find_counters(lines: Sequence[bytes]) -> list[tuple[str, str]]:
+    """Return the counters of a text with one count each, or else its only count without a name."""
+    counters = [
+        (word, str(*counts))
+        for word, counts in _counts(lines).items()
+        if len(counts) == 1 and assign([word]).has("step", "epoch")
+    ]
+    rounds = [line[slice(*at)] for line in lines if (at := line_counters(line).get(LONE_COUNT))]
+    if not counters and len(rounds) == 1:
+        return [("step", str(counter_value(rounds[0])))]
+    return counters
+
+
+def lines_with_words(data: bytes) -> list[bytes]:
+    """Return the lines of a text that have a word."""
+    return [line for line in data.split(b"\n") if _ANY_WORD.search(line)]
+
+
+def is_code_or_settings(lines: Iterable[bytes], names: Iterable[str]) -> bool:
+    """Return True if lines are source code, or if one of the names on them is of a setting."""
+    return any(map(_CODE_LINE.match, lines)) or any(
+        is_setting(name) or _SETTING_NAME.search(name) for name in names
+    )
 
 
 def _result_name(name: str) -> str:
@@ -171,7 +201,7 @@ def _find_report(data: bytes) -> list[tuple[str, str]] | None:
     """Return the means of the only report of scikit-learn among other lines, or None."""
     reports = [*_REPORT.finditer(data)]
     is_page = len(PAGE_HEADING.findall(data)) > 1
-    if len(reports) != 1 or is_page or any(map(CODE_LINE.match, data.split(b"\n"))):
+    if len(reports) != 1 or is_page or any(map(_CODE_LINE.match, data.split(b"\n"))):
         return None
     pairs = (line.split(b": ") for line in _as_pairs(reports[0]).split(b"\n"))
     return [(name.decode(), value.decode()) for name, value in pairs]
@@ -244,7 +274,7 @@ def is_loss_or_norm(name: str) -> bool:
     return is_a_loss(name) or assign([name]).has("grad_norm")
 
 
-def _counts(lines: list[bytes]) -> dict[str, set[int]]:
+def _counts(lines: Sequence[bytes]) -> dict[str, set[int]]:
     """Return the counts of each counter that is a word."""
     counts: dict[str, set[int]] = {}
     for line in lines:
