@@ -139,21 +139,14 @@ def find_order(
     counted = training & ~_is_repeated_by_next(steps, losses)
     if not len(back):
         kept = _kept(steps, usable, is_loss)
-        return Order(
-            steps=steps,
-            number=kept.view(np.int8),
-            events=_superseded(int((counted & ~kept).sum())),
-        )
+        superseded = _superseded(int((counted & ~kept).sum()))
+        return Order(steps=steps, number=kept.view(np.int8), events=superseded)
     by_epoch = _epoch_turns(rows, back, epochs)
-    is_frequent = int((~by_epoch).sum()) > max(RARE_FRACTION * len(rows), MIN_SERIES_LENGTH)
-    if is_frequent and _is_cyclic(steps[rows]):
+    if int((~by_epoch).sum()) > max(RARE_FRACTION * len(rows), MIN_SERIES_LENGTH):
+        # A resume is rare: these are cycles of a counter, or the steps of several writers.
+        if not _is_cyclic(steps[rows]):
+            return _by_writer(steps, rates, usable, training) or _interleaved(steps, rows, usable)
         by_epoch |= not _falls_in_each_cycle(steps[rows], losses[rows])
-    elif is_frequent:
-        number = None if rates is None else by_writer(steps, rates, training)
-        if number is not None:
-            number[~usable] = 0
-            return Order(steps=steps, number=number, runs=int(number.max()), interleaved=True)
-        return _interleaved(steps, rows, usable, times=len(back))
     # Imported here, because the steps of most logs only rise.
     from stabdiag.assemble.step_drops import StepWalk
 
@@ -263,8 +256,18 @@ def _falls_in_each_cycle(steps: Ints, losses: Floats) -> bool:
     return bool(np.median(to_end[is_known]) > 2 * np.median(to_start[is_known]))
 
 
-def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
+def _by_writer(steps: Ints, rates: Floats | None, usable: Mask, training: Mask) -> Order | None:
+    """Return the order of a log in which each writer wrote its own run, or None."""
+    number = None if rates is None else by_writer(steps, rates, training)
+    if number is None:
+        return None
+    number[~usable] = 0
+    return Order(steps=steps, number=number, runs=int(number.max()), interleaved=True)
+
+
+def _interleaved(steps: Ints, rows: Ints, usable: Mask) -> Order:
     """Return the order of a log whose steps go back too often for resumes."""
+    times = int((np.diff(steps[rows]) < 0).sum())
     message = (
         f"the steps go back {times} times, as if several writers shared the log: "
         "records are sorted by step, and the last record of each step is used"
