@@ -32,8 +32,12 @@ _FOREIGN_LOSSES: Final = tuple(
         *("écompense", "dül", "hưởng", "ntuación", "胜率", "勝率", "승률"),
     )
 )
-# Words without an accent: Verlust, Belohnung, recompensa, ricompensa, punteggio, nagroda.
-_IN_PLAIN_ASCII: Final = (b"erlust", b"elohnung", b"compensa", b"unteggio", b"untuaci", b"agroda")
+# Words without an accent: Verlust, perda, perte, Belohnung, recompensa, ricompensa, punteggio,
+# nagroda.
+_IN_PLAIN_ASCII: Final = (
+    *(b"erlust", b"elohnung", b"compensa", b"unteggio", b"untuaci", b"agroda"),
+    *(b"perda", b"Perda", b"perte", b"Perte", b"perdida", b"Perdida"),
+)
 
 # Texts in these languages have other bytes than ASCII and the blocks of progress bars. Those that
 # remain are few, or the text is in one of these languages.
@@ -89,7 +93,7 @@ _AN_ACCURACY: Final = (
     "(?:准确率|準確率|正确率|正確率|精度(?<!混合精度)(?<!半精度)(?<!单精度)(?<!双精度)|정확도"
     "|[Тт]очность)"
 )
-_ROMANCE: Final = "[Pp](?<![A-Za-z].)(?:érdida|erda|erte)"
+_ROMANCE: Final = "[Pp](?<![A-Za-z].)(?:[ée]rdida|erda|erte)(?![a-z])"
 _RUSSIAN: Final = "(?:[Фф]ункция потерь|[Пп]отер[ия]|[Лл]осс)"
 _AT_TRAINING: Final = r" (?:на )?(?:обуч(?:ении|ения|ение)?|трейне?|train)\.?"
 _AT_EVALUATION: Final = r" (?:на )?(?:вал(?:идации|идация)?|тесте?|теста|val|test)\.?"
@@ -119,7 +123,7 @@ _AN_EPISODE: Final = (
 # Parts of names, for a quick test of a whole text.
 _FOREIGN_LOSS_STEMS: Final = ("损失", "損失", "손실", "ロス", "로스", "误差", "誤差")
 _FOREIGN_ACCURACY_STEMS: Final = ("率", "精度", "정확도", "очность")
-_ROMANCE_LOSSES: Final = ("érdida", "erda", "erte")
+_ROMANCE_LOSSES: Final = ("rdida", "erda", "erte")
 _RUSSIAN_LOSSES: Final = ("отер", "осс")
 
 

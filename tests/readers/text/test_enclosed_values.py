@@ -26,6 +26,15 @@ FORMS = [
     "%d train_loss.item(): %.4f",
     "epoch %d, loss.detach().cpu().numpy() %.4f",
     "i=%d outputs.loss.mean()=tensor(%.4f, device='cuda:0')",
+    "step %d, loss == %.4f",
+    "step %d, SmoothL1 -> %.4f",
+    "step %d, train error=> %.4f",
+    "step %d | perplexity -> <%.4f>",
+    "step %d, nll(%.4f), T(1.0)",
+    "step %d bits per char [%.4f]",
+    "step %d, Cost <%.4f>",
+    "%d, perda\t%.4f",
+    "step %d nll/char: %.4f",
 ]
 
 

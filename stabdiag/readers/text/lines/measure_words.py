@@ -31,7 +31,20 @@ OTHER_LOSSES: Final = (
         b"Xent",
         b"nce",
     ),
-    *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective", b"objf"),
+    *(
+        b"nll",
+        b"NLL",
+        b"XE",
+        b"huber",
+        b"Huber",
+        b"cost",
+        b"Cost",
+        b"elbo",
+        b"ELBO",
+        b"objective",
+        b"Objective",
+        b"objf",
+    ),
     *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
     *(b"Log-likelihood", b"Log-Likelihood", b"Log likelihood", b"Log Likelihood", b"LogLik"),
     *(b"logL", b"LL/token"),
@@ -101,14 +114,27 @@ _OTHER_LOSS: Final = lazy_pattern(
     r"|overall|current)[ _/-]"
     r"|(?:avg|current)(?=cost)|\w{1,30}'s "
     r"|(?:binary|categorical|sparse[ _]categorical|masked|softmax|sigmoid)[ _]){0,2})"
-    r"(cross[ _-]?entropy|smooth[ _-]?l1|huber|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
-    r"|objective(?: function)?|objf|(?:log[ _-]?)?likelihood|loglik|logl|ll/token"
+    r"(x(?:-?ent|e)|cross[ _-]?entropy|smooth[ _-]?l1|huber|nt[ _-]?xent|info[ _-]?nce|nll|cost"
+    r"|elbo|objective(?: function)?|objf|(?:log[ _-]?)?likelihood|loglik|logl|ll/token"
     r"|log[ _-]?prob|bce|n?r?mse|ce|mae|rms[lp]e|s?mape|r?rse|rae|l[12]|fair|quantile|poisson"
     r"|tweedie|total|score at|perplexity|ppl|obj"
     r"|(?:squared )?error)"
+    # nll/char, bits per token
+    r"(?:(?:/| per |_per_)(?:char(?:acter)?|tok(?:en)?|word|byte|symbol|pixel|dim|frame|sample))?"
     r"((?:_(?:val|valid|validation|eval|test|dev|train|training|trn))?)",
     re.IGNORECASE,
 )
+
+
+def is_measure(name: str) -> bool:
+    """Return True if a name is that of a loss, an error, a score or a reward."""
+    return (
+        is_a_loss(name)
+        or _OTHER_LOSS.fullmatch(name) is not None
+        or score_direction(name) is not None
+        or accuracy_role(name) is not None
+        or is_a_reward(name)
+    )
 
 
 def makes_a_record(name: str, word: bytes) -> bool:

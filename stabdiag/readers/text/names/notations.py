@@ -1,8 +1,7 @@
 """Rewrite odd notations of names and values as usual ones, if the head of a log has them.
 
 They are decimal commas, counters and values glued to their words, tuples that ``print`` writes in
-Python 2, values between signs after their names, names with the calls of a tensor, dicts of losses,
-and losses in brackets after a time.
+Python 2, names with the calls of a tensor, dicts of losses, and losses in brackets after a time.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.lines.grammar import Normalization
+from stabdiag.readers.text.names.enclosed_values import SCALAR, find_enclosed_values, is_frequent
 
 # Notations are searched for in this many bytes at the head.
 _NOTATION_BYTES: Final = 1 << 16
@@ -27,7 +27,7 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _glued_counters(data, head),
         _glued_values(head),
         _printed_tuples(head),
-        _enclosed_values(head),
+        find_enclosed_values(head),
         _called_tensors(head),
         _dicts_of_losses(head),
         _bars_in_brackets(head),
@@ -47,7 +47,7 @@ _SHORT_SPLITS: Final = tuple(
 
 def _losses_of_splits(head: bytes) -> Iterator[Normalization]:
     """Yield the replacements for short names of the losses of two splits."""
-    if b"oss" in head and all(_is_frequent(row.pattern, head) for row in _SHORT_SPLITS):
+    if b"oss" in head and all(is_frequent(row.pattern, head) for row in _SHORT_SPLITS):
         yield from _SHORT_SPLITS
 
 
@@ -61,7 +61,7 @@ def _episodes(head: bytes) -> Iterator[Normalization]:
     if (
         b"poch" not in head
         and (b"Ep" in head or b"ep" in head)
-        and _is_frequent(_EP % _REWARD, head)
+        and is_frequent(_EP % _REWARD, head)
     ):
         # A reward may also be missing, or not finite.
         yield Normalization((), _EP % b"", b"episode")
@@ -154,8 +154,6 @@ def _counts_of_parts(data: bytes, pattern: bytes) -> list[int]:
     return [int(match[2]) for part in parts for match in re.finditer(pattern, part)]
 
 
-_MIN_GLUED_VALUES: Final = 2
-
 # Values without a blank after their names: mean_loss0.130139, val acc0.712. A digit may also end a
 # name, as in loss1, so the value is a fraction, NaN or
 # infinite. A file has a dash or a point next to it.
@@ -166,9 +164,13 @@ _GLUED_VALUE: Final = (
 )
 
 
+# Most logs have none, which is fast to see.
+_AFTER_LETTER: Final = rb"(?<=[A-Za-z])(?:\d{1,9}\.\d\d|-?(?:[nN][aA][nN]|[iI][nN][fF])(?!\w))"
+
+
 def _glued_values(head: bytes) -> Iterator[Normalization]:
     """Yield the replacement that separates values from their names."""
-    if len([*islice(re.finditer(_GLUED_VALUE, head), _MIN_GLUED_VALUES)]) == _MIN_GLUED_VALUES:
+    if is_frequent(_AFTER_LETTER, head) and is_frequent(_GLUED_VALUE, head):
         yield Normalization((), _GLUED_VALUE, rb"\1: ")
 
 
@@ -197,99 +199,24 @@ def _as_words(line: re.Match[bytes]) -> bytes:
     return b" ".join(text for text in texts if text)
 
 
-_MIN_ENCLOSED: Final = 2
-_PAIRS_EXAMINED: Final = 40
-
-_SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|\.\d{1,30}|[nN]a[nN]|NAN|[iI]nf)"
-# Any other word in place of a value: None, N/A, ***.
-_BARE_WORD: Final = rb"[^\s,()\[\]{}<>'\"]{1,20}"
-_VALUE_NAME: Final = rb"[A-Za-z_][\w/.@ -]{0,60}"
-
-# ('loss', 2.31), ["loss", 2.31], also among others in a list; a cell of a longer tuple is none.
-_QUOTED_PAIR: Final = (
-    rb"(?<!\w)[(\[][(\[]?u?(?:'(%b)'|\"(%b)\"), {0,2}(%b|'\w{1,12}'|\"\w{1,12}\")"
-    rb"(?: ?[)\]]){1,2},?" % (_VALUE_NAME, _VALUE_NAME, _BARE_WORD)
-)
-_LOSS_PAIR: Final = rb"oss\w{0,20}['\"], {0,2}%b ?[)\]]" % _SCALAR
-_PAIR_WITH_NUMBER: Final = rb"[(\[]u?['\"](%b)['\"], {0,2}%b ?[)\]]" % (_VALUE_NAME, _SCALAR)
-
-# loss -> 2.31, loss => 2.31, loss → 2.31; from 2.5 -> 2.31 has no name before it.
-_ARROW: Final = rb"([A-Za-z][)\]]?) ?(?:[-=]>|\xe2\x86\x92) ?(?=[\"']?%b)" % _BARE_WORD
-_LOSS_ARROW: Final = rb"oss\w{0,20} ?(?:[-=]>|\xe2\x86\x92) ?%b(?![\w.])" % _SCALAR
-_NAMED_ARROW: Final = rb"(?<![\w./-])([A-Za-z][\w./@-]{0,60}) ?(?:[-=]>|\xe2\x86\x92) ?\d{0,9}\.\d"
-
-# Epoch(3), loss(2.31), step {3}, loss=<2.31>, Loss[2.31]: 2.30 (2.31) is a mean, loss(x) a call,
-# and loss[3] an item.
-_VALUE_NAMES: Final = (
-    rb"(?i:epochs?|steps?|iter(?:ation)?s?|batch|round|[\w/]{0,30}loss(?:es)?|lr|acc|accuracy)"
-)
-_BRACKETS: Final = (
-    rb"(?<![\w.'\"])(%b)(?: ?= ?| )?(?:\((%b)\)|\{(%b)\}|<(%b)>|\[(%b)\])(?![\w(:])"
-    % (
-        _VALUE_NAMES,
-        _BARE_WORD,
-        _BARE_WORD,
-        _BARE_WORD,
-        _BARE_WORD,
-    )
-)
-_LOSS_IN_BRACKETS: Final = (
-    rb"oss(?:es)?(?: ?= ?| )?(?:\(%b\)|\{%b\}|<%b>|\[(?=[^\]\n]{0,30}\.)%b\](?!:))(?!\w)"
-    % ((_SCALAR,) * 4)
-)
-_COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1,12}\)"
-
-
-def _enclosed_values(head: bytes) -> Iterator[Normalization]:
-    """Yield the replacements that write a name, a colon and the value."""
-    is_paired = b"', " in head or b'", ' in head
-    if is_paired and (_is_frequent(_LOSS_PAIR, head) or _has_score_pairs(_PAIR_WITH_NUMBER, head)):
-        yield Normalization((), _QUOTED_PAIR, _as_named_value)
-    has_arrow = b"->" in head or b"=>" in head or b"\xe2\x86\x92" in head
-    if has_arrow and (_is_frequent(_LOSS_ARROW, head) or _has_score_pairs(_NAMED_ARROW, head)):
-        yield Normalization((), _ARROW, rb"\1: ")
-    is_enclosed = any(sign in head for sign in (b"(", b"{", b"<", b"oss["))
-    if is_enclosed and any(
-        _is_frequent(pattern, head) for pattern in (_LOSS_IN_BRACKETS, _COUNTER_IN_BRACKETS)
-    ):
-        yield Normalization((), _BRACKETS, _as_named_value)
-
-
-def _has_score_pairs(pattern: bytes, head: bytes) -> bool:
-    """Return True if several of the first pairs of a name and a value are scores."""
-    names = (pair[1].decode() for pair in islice(re.finditer(pattern, head), _PAIRS_EXAMINED))
-    return sum(score_direction(name) is not None for name in names) >= _MIN_ENCLOSED
-
-
 # loss.item()=2.31, as f"{loss.item()=}" prints it, and loss.detach().cpu().numpy(): 2.31
 _CALLS: Final = (
     rb"(?<=\w)(?:\.(?:item|data|detach|mean|sum|cpu|numpy|tolist)(?:\(\))?){0,3}\.\w{1,12}\(\)"
-    rb"(?=(?: ?[:=]| ) ?(?:[\w(.]{1,12}\()?%b(?![\w.]))" % _SCALAR
+    rb"(?=(?: ?[:=]| ) ?(?:[\w(.]{1,12}\()?%b(?![\w.]))" % SCALAR
 )
 
 
 def _called_tensors(head: bytes) -> Iterator[Normalization]:
     """Yield the replacement that leaves the calls of a tensor out of its name."""
-    if b"()" in head and _is_frequent(rb"(?i)oss\w{0,20}" + _CALLS, head):
+    if b"()" in head and is_frequent(rb"(?i)oss\w{0,20}" + _CALLS, head):
         yield Normalization((), _CALLS, b"")
-
-
-def _is_frequent(pattern: bytes, head: bytes) -> bool:
-    matches = re.finditer(pattern, head)
-    return sum(1 for _ in zip(matches, range(_MIN_ENCLOSED), strict=False)) == _MIN_ENCLOSED
-
-
-def _as_named_value(match: re.Match[bytes]) -> bytes:
-    name, value = (text for text in match.groups() if text is not None)
-    value = value.strip(b"'\"")
-    return b" %b: %b " % (name.strip(), value)
 
 
 # loss: {'a': 0.12, 'b': 0.31}: the keys are parts of the name.
 _KEY: Final = rb"(?:'[\w./ -]{1,40}'|\"[\w./ -]{1,40}\")"
 _DICT_OF_LOSSES: Final = (
     rb"(?<![A-Za-z])((?:[A-Za-z]{2,12}[_ /])?[Ll]oss)(?:es)?[\"']? ?[:=] ?"
-    rb"\{(%b: ?%b(?:, ?%b: ?%b){0,20})\}" % (_KEY, _SCALAR, _KEY, _SCALAR)
+    rb"\{(%b: ?%b(?:, ?%b: ?%b){0,20})\}" % (_KEY, SCALAR, _KEY, SCALAR)
 )
 _LOSSES_IN_DICT: Final = lazy_pattern(rb"oss(?:es)?[\"']? ?[:=] ?\{")
 _TOTALS: Final = (b"loss", b"total", b"sum", b"total_loss", b"sum_loss")
@@ -297,7 +224,7 @@ _TOTALS: Final = (b"loss", b"total", b"sum", b"total_loss", b"sum_loss")
 
 def _dicts_of_losses(head: bytes) -> Iterator[Normalization]:
     """Yield the replacement that names each loss of a dict after its key."""
-    if _LOSSES_IN_DICT.search(head) is not None and _is_frequent(_DICT_OF_LOSSES, head):
+    if _LOSSES_IN_DICT.search(head) is not None and is_frequent(_DICT_OF_LOSSES, head):
         yield Normalization((), _DICT_OF_LOSSES, _as_named_losses)
 
 
@@ -318,15 +245,15 @@ def _loss_name(name: bytes, key: bytes) -> bytes:
 
 
 # Train[Cost|2.31 Acc|0.42] Test[Cost|2.40]: the words before the brackets are parts of the names.
-_BAR_PAIR: Final = rb"([A-Za-z]\w{0,20})\|(%b)[ ,;]{0,2}" % _SCALAR
+_BAR_PAIR: Final = rb"([A-Za-z]\w{0,20})\|(%b)[ ,;]{0,2}" % SCALAR
 _BARS_IN_BRACKETS: Final = (
-    rb"(?<!\w)([A-Za-z]{2,12}) ?\[((?:[A-Za-z]\w{0,20}\|%b[ ,;]{0,2}){1,20})\]" % _SCALAR
+    rb"(?<!\w)([A-Za-z]{2,12}) ?\[((?:[A-Za-z]\w{0,20}\|%b[ ,;]{0,2}){1,20})\]" % SCALAR
 )
 
 
 def _bars_in_brackets(head: bytes) -> Iterator[Normalization]:
     """Yield the replacement that names each value of brackets after the word before them."""
-    if b"|" in head and b"[" in head and _is_frequent(_BARS_IN_BRACKETS, head):
+    if b"|" in head and b"[" in head and is_frequent(_BARS_IN_BRACKETS, head):
         yield Normalization((), _BARS_IN_BRACKETS, _as_named_values)
 
 
@@ -337,13 +264,13 @@ def _as_named_values(match: re.Match[bytes]) -> bytes:
 
 # [02:43:23][#061370][4251ms][0.286][0.137], as DeepFaceLab prints the losses of both faces
 _TIMED: Final = rb"(?m)^(\[[\d:]{5,8}\]\[#)(\d{1,9})(\]\[ ?[\d.]{1,9}m?s\])"
-_TIMED_LOSSES: Final = _TIMED + rb"((?:\[%b\]){1,2})(?=[ \t\r]*$)" % _SCALAR
+_TIMED_LOSSES: Final = _TIMED + rb"((?:\[%b\]){1,2})(?=[ \t\r]*$)" % SCALAR
 _TIMED_NAMES: Final = (b"src_loss", b"dst_loss")
 
 
 def _timed_losses(head: bytes) -> Iterator[Normalization]:
     """Yield the replacement that names the iteration and the losses behind a time."""
-    if b"][#" in head and _is_frequent(_TIMED, head):
+    if b"][#" in head and is_frequent(_TIMED, head):
         yield Normalization((), _TIMED_LOSSES, _as_src_and_dst)
         yield Normalization((), _TIMED, rb"\1 iter \2 \3")
 
