@@ -31,6 +31,7 @@ from stabdiag.readers.text.lines.grammar import Grammar, Kind, StatusLine, TextP
 from stabdiag.readers.text.lines.line_forms import line_forms, may_contain
 from stabdiag.readers.text.loss_places import LossPlaces
 from stabdiag.readers.text.losses.evaluation_blocks import EvaluationBlocks
+from stabdiag.readers.text.lost_lines import LostLines
 from stabdiag.readers.text.messages.failures import Failures, may_report
 from stabdiag.readers.text.messages.reports import (
     failure_patterns,
@@ -86,6 +87,7 @@ class TextLog:
         self._evaluations = EvaluationBlocks()
         self._unread = UnreadLines()
         self._places = LossPlaces()
+        self._lost_lines = LostLines()
         self._alternating = AlternatingLines(grammar.step)
         self._continuing = ContinuingLines(grammar.step)
         # The forms of the lines just above, since the last line with a record or a message.
@@ -176,6 +178,7 @@ class TextLog:
         """Count the lines that may be records and are not read; return False if none may be."""
         may_count = self._unread.look(text, parts, self._line, reports=reports)
         self._places.look(text.data, written, parts, reports=reports, first_line=self._line)
+        self._lost_lines.look(text.data, parts, reports, self._line)
         return may_count
 
     def _with_idle_forms(self, block: bytes) -> frozenset[bytes]:
@@ -198,6 +201,7 @@ class TextLog:
         other._evaluations = copy(self._evaluations)
         other._unread = self._unread.copy()
         other._places = self._places.copy()
+        other._lost_lines = self._lost_lines.copy()
         other._alternating = self._alternating.copy()
         other._continuing = self._continuing.copy()
         return other
@@ -231,6 +235,7 @@ class TextLog:
                     self._unread.left_out()
                     or self._places.left_out()
                     or self._continuing.left_out()
+                    or (*self._lost_lines.left_out(),)
                 ),
                 *self._alternating.left_out(),
                 *self._unnamed_values(),

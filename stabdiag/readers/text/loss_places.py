@@ -15,8 +15,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple, Self
 
-import numpy as np
-
 from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
@@ -26,7 +24,7 @@ from stabdiag.model.text import plural
 from stabdiag.readers.text.lines.clean import find_positions
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
-from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, states_course
+from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, states_course
 from stabdiag.readers.values import NULL_WORDS
 
 # This many records of a block show where the loss is. A place counts if several have it.
@@ -148,13 +146,13 @@ class LossPlaces:
         forms = self._other_forms(outline(written), places) if places else frozenset()
         if not forms:
             return
-        records = _line_numbers(data, with_loss)
+        records = line_numbers(data, _starts(with_loss))
         begin = min(records, default=0) if is_first else 0
         self._take(
             lines or written.split(b"\n"),
             forms,
             records,
-            _line_numbers(data, reports),
+            line_numbers(data, _starts(reports)),
             begin,
             first_line,
         )
@@ -248,11 +246,8 @@ def _is_often_empty(name: str) -> bool:
     return "loss" not in assign([name]).columns and (is_evaluation(name) or not is_a_loss(name))
 
 
-def _line_numbers(data: bytes, parts: Iterable[TextPart]) -> set[int]:
-    """Return the numbers of the lines of some parts in a block."""
-    starts = sorted(start for part in parts for start in part.starts)
-    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
-    return {*np.searchsorted(ends, starts, side="right").tolist()}
+def _starts(parts: Iterable[TextPart]) -> Iterable[int]:
+    return (start for part in parts for start in part.starts)
 
 
 def _places(line: bytes, cell: bytes, name: str) -> set[_Place]:

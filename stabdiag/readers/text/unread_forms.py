@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum, auto
 from functools import lru_cache
 from itertools import islice
 from typing import Final, TypeAlias
+
+import numpy as np
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.later_forms.left_out import is_row, may_hold_loss
@@ -212,3 +215,9 @@ def whole_line(data: bytes, place: int) -> bytes:
     """Return the line at a position."""
     begin = data.rfind(b"\n", 0, place + 1) + 1
     return data[begin : line_end(data, begin, MAX_UNREAD_LINE)]
+
+
+def line_numbers(data: bytes, starts: Iterable[int]) -> set[int]:
+    """Return the numbers of the lines of a block that have some positions."""
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    return {*np.searchsorted(ends, sorted(starts), side="right").tolist()}

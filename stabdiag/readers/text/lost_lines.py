@@ -1,0 +1,130 @@
+"""Lines outside the records of a text log whose number turns into NaN and stays NaN.
+
+``energy: 2.31`` is no record of a log that also has evaluation losses, and ``energy: nan`` from
+some line on may be the failure of the run: what the log reads is not all that it says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from typing import Final, NamedTuple, Self
+
+from stabdiag.model.events import EventCode, LeftOut
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.grammar import TextPart
+from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, may_contain, outline
+from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, row_form
+
+# A value of a few lines may be missing by chance.
+_MIN_LINES: Final = 3
+_MAX_FORMS: Final = 2000
+_NAN: Final = lazy_pattern(rb"(?<![\w.])(?:nan|NaN|NAN|Nan)(?![\w.(])")
+_NAME: Final = lazy_pattern(rb"[A-Za-z]{2}")
+
+
+class _Lost(NamedTuple):
+    """The lines of a form with NaN since its last number: how many, and the first of them."""
+
+    lines: int
+    number: int
+    text: bytes
+
+
+class _LinesRead:
+    """The lines of a block that were read; a record may have several."""
+
+    def __init__(self, data: bytes, parts: Sequence[TextPart]) -> None:
+        """Find the lines on which the records of some parts begin."""
+        self._begins = sorted(line_numbers(data, (at for part in parts for at in part.starts)))
+        with_nan = (at for part in parts for at in _starts_with_nan(part))
+        self._with_nan = line_numbers(data, with_nan)
+
+    def with_nan(self, number: int) -> bool:
+        """Return True if a line is in a record whose NaN was read."""
+        place = bisect_right(self._begins, number)
+        return place > 0 and self._begins[place - 1] in self._with_nan
+
+
+def _starts_with_nan(part: TextPart) -> Iterator[int]:
+    for cells in part.cells:
+        yield from (
+            start
+            for start, cell in zip(part.starts, cells, strict=True)
+            if cell is not None and cell.lstrip(b"+-")[:3].lower() == b"nan"
+        )
+
+
+class LostLines:
+    """Counts the lines with NaN in the place of a number that earlier lines had."""
+
+    def __init__(self) -> None:
+        """Begin without a line."""
+        # The forms of lines with numbers, without digits, and those whose number is now NaN.
+        self._outlines: frozenset[bytes] = frozenset()
+        self._lost: dict[bytes, _Lost] = {}
+
+    def copy(self) -> Self:
+        """Return a copy for trial additions."""
+        other = copy(self)
+        other._lost = {**self._lost}
+        return other
+
+    def look(
+        self,
+        data: bytes,
+        parts: Sequence[TextPart],
+        reports: Sequence[TextPart],
+        first_line: int,
+    ) -> None:
+        """Add the next block of the log, the parts in it, and the reports of failures."""
+        if not self._lost and not may_contain(data, b"nan", b"NaN", b"NAN", b"Nan"):
+            self._add(outline(data).split(b"\n"))
+            return
+        used = line_numbers(data, [start for part in reports for start in part.starts])
+        is_read = _LinesRead(data, parts)
+        lines = data.split(b"\n")
+        others = [
+            (number, line[:MAX_UNREAD_LINE])
+            for number, line in enumerate(lines)
+            if line and number not in used and not is_read.with_nan(number)
+        ]
+        shapes = [line.translate(ALL_DIGITS) for _, line in others]
+        lost = {shape: row_form(shape) for shape in {*shapes} if _is_lost(shape)}
+        if lost or self._lost:
+            known = {row_form(shape) for shape in self._outlines}
+            forms = {*lost.values(), *self._lost}
+            finite = {shape: row_form(shape) for shape in {*shapes} - {*lost}}
+            for (number, line), shape in zip(others, shapes, strict=True):
+                form = lost.get(shape) or finite.get(shape, b"")
+                if form not in forms:
+                    continue
+                if shape not in lost:
+                    known.add(form)
+                    self._lost.pop(form, None)
+                elif form in known:
+                    first = self._lost.get(form, _Lost(0, first_line + number - 1, line))
+                    self._lost[form] = first._replace(lines=first.lines + 1)
+        self._add(shapes)
+
+    def _add(self, shapes: Iterable[bytes]) -> None:
+        if len(self._outlines) < _MAX_FORMS:
+            self._outlines |= {shape for shape in shapes if not _is_lost(shape)}
+
+    def left_out(self) -> Iterator[LeftOut]:
+        """Yield an entry for the lines of each form that end with NaN."""
+        for count, number, text in self._lost.values():
+            if count >= _MIN_LINES:
+                yield LeftOut(
+                    code=EventCode.CELLS_LEFT_OUT,
+                    message=f"{count} lines have NaN in the place of a number that they had before",
+                    count=count,
+                    line=number,
+                    text=text.decode("utf-8", "replace"),
+                )
+
+
+def _is_lost(shape: bytes) -> bool:
+    """Return True if a line has a name and NaN as a value."""
+    return _NAN.search(shape) is not None and _NAME.search(_NAN.sub(b"", shape)) is not None
