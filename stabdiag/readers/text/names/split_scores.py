@@ -43,7 +43,8 @@ def find_split_scores(data: bytes) -> Iterator[Normalization]:
     records = [(line, scores) for line, scores in matches if len(scores) >= _MIN_SPLITS]
     if len(records) < _MIN_SPLITS:
         return
-    firsts = [scores[0] for _, scores in records]
+    # The score of an overfitted split may rise like its loss.
+    firsts = [next(filter(_is_of_training, scores), scores[0]) for _, scores in records]
     numbers = [as_float(first[2]) for first in firsts]
     in_percent = all(first["percent"] for first in firsts)
     if all(_LOSS_ON_LINE.search(line) for line, _ in records):
@@ -54,6 +55,10 @@ def find_split_scores(data: bytes) -> Iterator[Normalization]:
         is_known = b"oss" not in head and (in_percent or may_be_scores(numbers))
     if is_known:
         yield Normalization((), _SPLIT_SCORE, _as_score)
+
+
+def _is_of_training(split: re.Match[bytes]) -> bool:
+    return split[1].lower() in (b"train", b"tr")
 
 
 def _as_score(split: re.Match[bytes]) -> bytes:
