@@ -18,10 +18,10 @@ from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, may_contain, outl
 from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, row_form
 
 # A value of a few lines may be missing by chance.
-_MIN_LINES: Final = 3
-_MAX_FORMS: Final = 2000
-_NAN: Final = lazy_pattern(rb"(?<![\w.])(?:nan|NaN|NAN|Nan)(?![\w.(])")
-_NAME: Final = lazy_pattern(rb"[A-Za-z]{2}")
+_MIN_LOST: Final = 3
+_MAX_OUTLINES: Final = 2000
+_NAN_VALUE: Final = lazy_pattern(rb"(?<![\w.])(?:nan|NaN|NAN|Nan)(?![\w.(])")
+_TWO_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{2}")
 
 
 class _Lost(NamedTuple):
@@ -109,13 +109,13 @@ class LostLines:
         self._add(shapes)
 
     def _add(self, shapes: Iterable[bytes]) -> None:
-        if len(self._outlines) < _MAX_FORMS:
+        if len(self._outlines) < _MAX_OUTLINES:
             self._outlines |= {shape for shape in shapes if not _is_lost(shape)}
 
     def left_out(self) -> Iterator[LeftOut]:
         """Yield an entry for the lines of each form that end with NaN."""
         for count, number, text in self._lost.values():
-            if count >= _MIN_LINES:
+            if count >= _MIN_LOST:
                 yield LeftOut(
                     code=EventCode.CELLS_LEFT_OUT,
                     message=f"{count} lines have NaN in the place of a number that they had before",
@@ -127,4 +127,7 @@ class LostLines:
 
 def _is_lost(shape: bytes) -> bool:
     """Return True if a line has a name and NaN as a value."""
-    return _NAN.search(shape) is not None and _NAME.search(_NAN.sub(b"", shape)) is not None
+    return (
+        _NAN_VALUE.search(shape) is not None
+        and _TWO_LETTERS.search(_NAN_VALUE.sub(b"", shape)) is not None
+    )

@@ -16,18 +16,18 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.grammar import Normalization
 from stabdiag.readers.text.lines.measure_words import is_measure
 
-_MIN_LINES: Final = 2
+_MIN_ENCLOSED: Final = 2
 # This many values show which names have one in such a place.
 _VALUES_EXAMINED: Final = 100
-_LONGEST_NAME: Final = 100
+_LONGEST_NAME_BEFORE: Final = 100
 
 SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|\.\d{1,30}|[nN]a[nN]|NAN|[iI]nf)"
-_DECIMAL: Final = rb"[-+]?(?:\d{0,20}\.\d{1,30}(?:[eE][-+]?\d{1,3})?|[nN]a[nN]|NAN|[iI]nf)"
+_DECIMAL_OR_NAN: Final = rb"[-+]?(?:\d{0,20}\.\d{1,30}(?:[eE][-+]?\d{1,3})?|[nN]a[nN]|NAN|[iI]nf)"
 # Any other word in place of a value: None, N/A, ***.
 _BARE_WORD: Final = rb"[^\s,()\[\]{}<>'\"]{1,20}"
 _VALUE_NAME: Final = rb"[A-Za-z_][\w/.@ -]{0,60}"
 # A wrapper around a value: tensor(2.31), np.float64(2.31), <2.31>
-_WRAPPER: Final = rb"(?:(?:[a-z]{1,10}\.)?[A-Za-z]{1,12}\d{0,2}\(|<)?"
+_OPENING_WRAPPER: Final = rb"(?:(?:[a-z]{1,10}\.)?[A-Za-z]{1,12}\d{0,2}\(|<)?"
 
 # ('loss', 2.31), ["loss", 2.31], also among others in a list; a cell of a longer tuple is none.
 _QUOTED_PAIR: Final = (
@@ -37,22 +37,26 @@ _QUOTED_PAIR: Final = (
 _END_OF_PAIR: Final = rb"(?<=\w)['\"], {0,2}%b ?[)\]]" % SCALAR
 
 # loss -> 2.31, loss => 2.31, loss → 2.31, loss == 2.31; from 2.5 -> 2.31 has no name before it.
-_SIGN: Final = rb"[ \t]{0,3}(?:[-=]>|\xe2\x86\x92|==)[ \t]{0,3}"
-_SIGNED: Final = rb"([A-Za-z\x80-\xff]\d?[)\]]?)%b(?=[\"'<]?%b)" % (_SIGN, _BARE_WORD)
-_SIGN_AND_VALUE: Final = rb"(?<=[A-Za-z\d)\]])%b%b[\"']?%b(?![\w.])" % (_SIGN, _WRAPPER, _DECIMAL)
+_ARROW: Final = rb"[ \t]{0,3}(?:[-=]>|\xe2\x86\x92|==)[ \t]{0,3}"
+_AFTER_ARROW: Final = rb"([A-Za-z\x80-\xff]\d?[)\]]?)%b(?=[\"'<]?%b)" % (_ARROW, _BARE_WORD)
+_ARROW_AND_VALUE: Final = rb"(?<=[A-Za-z\d)\]])%b%b[\"']?%b(?![\w.])" % (
+    _ARROW,
+    _OPENING_WRAPPER,
+    _DECIMAL_OR_NAN,
+)
 
 # Epoch(3), loss(2.31), step {3}, loss=<2.31>, Loss[2.31]: 2.30 (2.31) is a mean, loss(x) a call,
 # and loss[3] an item.
 _COUNTERS_AND_RATES: Final = rb"epochs?|steps?|iter(?:ation)?s?|batch|round|lr|acc|accuracy"
-_ENCLOSED: Final = (
+_ENCLOSED_VALUE: Final = (
     rb"(?<![\w.'\"-])(?i:%%b)(?: ?= ?| )?(?:\((%b)\)|\{(%b)\}|<(%b)>|\[(%b)\])(?![\w(:])"
     % (4 * (_BARE_WORD,))
 )
-_ENCLOSED_DECIMAL: Final = rb"(?:\(%b\)|\{%b\}|<%b>|\[%b\](?!:))(?!\w)" % (4 * (_DECIMAL,))
+_ENCLOSED_DECIMAL: Final = rb"(?:\(%b\)|\{%b\}|<%b>|\[%b\](?!:))(?!\w)" % (4 * (_DECIMAL_OR_NAN,))
 _COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1,12}\)"
 
 # The name before such a value.
-_NAME: Final = lazy_pattern(
+_NAME_OF_VALUE: Final = lazy_pattern(
     rb"(?:(?<![\w.'\"/-])|(?<=[(\[]['\"]))([A-Za-z][\w./@-]{0,60}(?: [A-Za-z][\w./@-]{0,30}){0,2})"
     rb"(?: ?= ?| )?\Z"
 )
@@ -63,19 +67,19 @@ def find_enclosed_values(head: bytes) -> Iterator[Normalization]:
     if (b"', " in head or b'", ' in head) and _measures(_END_OF_PAIR, head):
         yield Normalization((), _QUOTED_PAIR, as_named_value)
     has_sign = any(sign in head for sign in (b"->", b"=>", b"\xe2\x86\x92", b" == "))
-    if has_sign and _measures(_SIGN_AND_VALUE, head):
-        yield Normalization((), _SIGNED, rb"\1: ")
+    if has_sign and _measures(_ARROW_AND_VALUE, head):
+        yield Normalization((), _AFTER_ARROW, rb"\1: ")
     if any(sign in head for sign in (b"(", b"{", b"<", b"[")):
         names = _measures(_ENCLOSED_DECIMAL, head)
         if names or is_frequent(_COUNTER_IN_BRACKETS, head):
             words = b"|".join((*map(re.escape, sorted(names)), rb"[\w/]{0,30}loss(?:es)?"))
-            pattern = _ENCLOSED % (b"(%b|%b)" % (words, _COUNTERS_AND_RATES))
+            pattern = _ENCLOSED_VALUE % (b"(%b|%b)" % (words, _COUNTERS_AND_RATES))
             yield Normalization((), pattern, as_named_value)
 
 
 def is_frequent(pattern: bytes, head: bytes) -> bool:
     """Return True if a pattern is in a text at least twice."""
-    return len([*islice(re.finditer(pattern, head), _MIN_LINES)]) == _MIN_LINES
+    return len([*islice(re.finditer(pattern, head), _MIN_ENCLOSED)]) == _MIN_ENCLOSED
 
 
 def as_named_value(match: re.Match[bytes]) -> bytes:
@@ -89,11 +93,11 @@ def _measures(pattern: bytes, head: bytes) -> set[bytes]:
     """Return the names of measures in front of matches of a pattern, if they are at least two."""
     starts = (match.start() for match in re.finditer(pattern, head))
     matches = (
-        _NAME.search(head, max(start - _LONGEST_NAME, 0), start)
+        _NAME_OF_VALUE.search(head, max(start - _LONGEST_NAME_BEFORE, 0), start)
         for start in islice(starts, _VALUES_EXAMINED)
     )
     names = [match[1] for match in matches if match is not None and _is_measure(match[1])]
-    return {*names} if len(names) >= _MIN_LINES else set()
+    return {*names} if len(names) >= _MIN_ENCLOSED else set()
 
 
 @lru_cache(maxsize=256)
