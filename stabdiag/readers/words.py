@@ -106,12 +106,13 @@ def meaning(text: str) -> tuple[int, float, str]:
 # Names of several words in the header of a table with single blanks between cells, as copied from a
 # browser: Step Training Loss Validation Loss, epoch train loss valid loss error rate.
 _SEVERAL_WORDS: Final = lazy_pattern(
-    r"\b(?:(?:train|training|valid|validation|val|eval|test|avg|average|mean|total|dev) "
+    r"(?<![\w./-])"
+    r"(?:(?:train|training|valid|validation|val|eval|test|avg|average|mean|total|dev) "
     r"(?:(?:sparse |masked )?(?:categorical |binary |top )|token )?"
     r"(?:loss|acc|accuracy|error|perplexity|ppl|f1|precision|recall|wer|cer|bleu)"
     r"|(?:macro|micro|weighted) (?:f1|precision|recall)|f1 (?:score|macro|micro|weighted)"
     r"|exact match|bleu score|gen len|error rate|learning rate|grad norm"
-    r"|gradient norm|no log)\b",
+    r"|gradient norm|no log)(?![\w./-])",
     re.IGNORECASE,
 )
 

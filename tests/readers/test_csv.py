@@ -796,3 +796,24 @@ def test_a_later_header_between_bars_names_its_own_columns(put):
     series = stabdiag.diagnose(put("".join(tables))).history.series
     assert "lr" in series
     assert "eval_loss" not in series
+
+
+@pytest.mark.parametrize("value", ["#NUM!", "#DIV/0!", "#VALUE!", "####"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", " "])
+def test_a_failed_cell_that_begins_a_line_is_no_comment(put, value, delimiter):
+    rows = [
+        ("loss", "step"),
+        *((3 - n / 20, n) for n in range(20)),
+        *((value, n) for n in (20, 21)),
+    ]
+    lines = [delimiter.join(map(str, row)) for row in (*rows[:5], ("# note", "3"), *rows[5:])]
+    loss = stabdiag.read(put("\n".join(lines) + "\n", NAME)).series["loss"].values
+    assert len(loss) == 22
+    assert np.isnan(loss[20:]).all()
+
+
+def test_sections_in_names_between_blanks_separate_cells(put):
+    rows = "".join(f"{n} {3 - n / 20} {4 - n / 20}\n" for n in range(20))
+    history = stabdiag.read(put("epoch loss/train loss/val\n" + rows, "log.txt"))
+    assert history.series["loss"].column == "loss/train"
+    assert history.series["eval_loss"].column == "loss/val"

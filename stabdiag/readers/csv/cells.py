@@ -229,7 +229,9 @@ def read_lines(
     while at < len(lines):
         line, number = lines[at], at + 1
         at += 1
-        if line.startswith("#") or not (line.strip() or delimiter in line) or is_rule(line):
+        if not (line.strip() or delimiter in line) or is_rule(line):
+            continue
+        if line.startswith("#") and _is_comment(line, delimiter, len(parsed.names)):
             continue
         cells, extra_lines = _row(lines, number - 1, delimiter)
         width = len(parsed.names)
@@ -306,6 +308,12 @@ def _plain(text: str, names: tuple[str, ...], delimiter: str) -> _Cells | None:
     rows = [line.split(delimiter) for line in text.removesuffix("\n").split("\n")]
     width = len(names)
     return _Cells(names, rows) if all(len(row) == width for row in rows) else None
+
+
+def _is_comment(line: str, delimiter: str, width: int) -> bool:
+    """Return False for a line with # that is a record, as #NUM! may be its first value."""
+    cells = split_cells(line, delimiter)
+    return len(cells) != width or meaning(cells[0])[0] == WORD
 
 
 def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> list[str] | None:
