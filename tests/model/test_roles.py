@@ -292,6 +292,9 @@ def test_other_runs_in_an_exported_chart():
     ("names", "loss", "eval_loss"),
     [
         ("epoch mse", "mse", None),
+        ("history/epoch history/train_bce history/val_bce", "history/train_bce", "history/val_bce"),
+        ("data/epoch data/L_train data/L_val", "data/L_train", "data/L_val"),
+        ("log/epoch log/train/ce log/val/ce", "log/train/ce", "log/val/ce"),
         ("Percent_Good Mean_Squared_Error", "Mean_Squared_Error", None),
         ("epoch train/rmse mae", "train/rmse", None),
         ("epoch train_error", "train_error", None),
@@ -335,6 +338,8 @@ def test_fallbacks_for_a_loss(names, loss, eval_loss):
         "x sup unsup",
         "x poisson quantile",
         "epoch train",
+        "epoch auc/train auc/val",
+        "epoch objective/train objective/valid",
         "epoch tr",
         "epoch train_x val_x",
         "n train_cost",

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+import stabdiag
+from stabdiag.errors import LogError
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.json.keyed import epoch_steps
 from stabdiag.readers.source import Stream
@@ -136,3 +138,20 @@ def test_evaluation_batches_without_a_mean_are_kept(tmp_path):
     epochs = [{"epoch": n, "batches": [{"train_loss": 2.5}, {"valid_loss": 2.0}]} for n in range(5)]
     columns = read_text(tmp_path, json.dumps(epochs), "history.json")
     assert columns.load("valid_loss").present.sum() == 5
+
+
+@pytest.mark.parametrize("names", [("train_mse", "val_mse"), ("cost", "val_cost")])
+def test_a_measure_of_two_splits_under_numbers_is_a_loss(tmp_path, names):
+    keyed = {str(n): dict(zip(names, (2 - n / 20, 3 - n / 20), strict=True)) for n in range(1, 21)}
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps(keyed))
+    history = stabdiag.read(path)
+    assert (history.series["loss"].column, history.series["eval_loss"].column) == names
+    assert history.last_step == 20
+
+
+def test_a_measure_of_numbered_folds_is_no_loss(tmp_path):
+    path = tmp_path / "folds.json"
+    path.write_text(json.dumps({str(n): {"mse": 2 - n / 20, "r2": 0.5} for n in range(1, 21)}))
+    with pytest.raises(LogError, match="no column looks like a training loss"):
+        stabdiag.read(path)

@@ -267,6 +267,10 @@ def _by_name(names: Sequence[str]) -> dict[str, str]:
         columns.setdefault(normal(name), name)
     for name in names:
         columns.setdefault(normal(without_run(name)), name)
+    for name in names:
+        section, _, inner = name.partition("/")
+        if normal(section) in _HISTORIES:
+            columns.setdefault(normal(inner), name)
     return columns
 
 
@@ -305,6 +309,9 @@ def _describe_other_runs(taken: str, names: list[str]) -> list[str]:
 
 # The bounds of a learning rate are used only without another column.
 _BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
+
+# Sections with all columns of a log: history/step.
+_HISTORIES: Final = frozenset(word_list("history hist log logs records training_history"))
 
 # Words that mean something else after a slash: optimizer/norm, timing_s/step, reward/value.
 _VAGUE: Final = frozenset(

@@ -62,6 +62,14 @@ _UNNAMED_MEASURES: Final[frozenset[str | None]] = frozenset(
     {"", "avg", "average", "mean", "total", "l", "err"}
 )
 
+# Sections that only contain the columns.
+_CONTAINERS: Final = frozenset(
+    word_list(
+        "data history hist metrics metric log logs results result values scalars stats summary "
+        "epochs records curves series training_history learning_curve learning_curves payload"
+    )
+)
+
 
 @frozen(eq=True)
 class FallbackColumn:
@@ -108,7 +116,9 @@ def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[Fallbac
     if discriminator_loss is not None:
         note = describe_discriminator_choice(discriminator_loss, "loss")
         yield FallbackColumn(loss=discriminator_loss, eval_loss=None, note=note)
-    evaluations = {without_evaluation(name): name for name in names if is_evaluation(name)}
+    evaluations = {
+        without_evaluation(_inner_name(name)): name for name in names if is_evaluation(name)
+    }
     trained = [name for name in reversed(names) if not is_evaluation(name)]
     measures = {loss_measure(name): name for name in trained}
     for measure in (*_LOSS_MEASURES, *_AMBIGUOUS_LOSSES):
@@ -116,7 +126,7 @@ def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[Fallbac
         if measure in measures and (is_known or measure in evaluations):
             yield _fallback(measures[measure], evaluations.get(measure))
     # A column named train is a loss if there is a column named val.
-    short = next((name for name in names if normal(name) in _SHORT_EVALUATIONS), None)
+    short = next((name for name in names if normal(_inner_name(name)) in _SHORT_EVALUATIONS), None)
     evaluations |= {} if short is None else {"": short}
     for name in trained:
         bare = _without_training(name)
@@ -129,6 +139,15 @@ def names_training(name: str) -> bool:
     return _without_training(name) in _UNNAMED_MEASURES
 
 
+def _inner_name(name: str) -> str:
+    """Return the name of a column without a section that only contains columns: history/mse.
+
+    Other sections belong to the names: train/mse and val/mse, auc/train and auc/val.
+    """
+    section, _, inner = without_run(name).partition("/")
+    return inner if inner and normal(section) in _CONTAINERS else without_run(name)
+
+
 def _fallback(loss: str, eval_loss: str | None) -> FallbackColumn:
     note = f"took {loss!r} as the loss, by its name"
     return FallbackColumn(loss=loss, eval_loss=eval_loss, note=note)
@@ -136,7 +155,7 @@ def _fallback(loss: str, eval_loss: str | None) -> FallbackColumn:
 
 def _without_training(name: str) -> str | None:
     """Return a name in normal form without the word for the training, or None if it has none."""
-    words = normal(without_run(name)).split("_")
+    words = normal(_inner_name(name)).split("_")
     others = [word for word in words if word not in _NAMES_OF_TRAINING]
     return "_".join(others) if len(others) < len(words) else None
 
@@ -144,7 +163,7 @@ def _without_training(name: str) -> str | None:
 def loss_measure(name: str) -> str | None:
     """Return the measure of a training column, or None."""
     # Quantile:alpha=0.9 has a parameter.
-    key = normal(without_run(name).partition(":")[0])
+    key = normal(_inner_name(name).partition(":")[0])
     of_training_set = _OF_TRAINING_SET.match(name.lower())
     if of_training_set is not None:
         return of_training_set[1]

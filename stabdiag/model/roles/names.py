@@ -78,6 +78,8 @@ _IN_ASCII: Final = {
     foreign: english
     for english, words in (
         ("loss", "perdida perda perte verlust"),
+        ("train_loss", "trainingsverlust"),
+        ("val_loss", "validierungsverlust testverlust"),
         ("reward", "recompensa recompensas recompense belohnung ricompensa nagroda"),
         ("accuracy", "exactitud acuracia genauigkeit accuratezza"),
         ("epoch", "epoca epocas epoque epoche"),

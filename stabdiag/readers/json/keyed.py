@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.fallbacks import fallback_columns
 from stabdiag.model.roles.loss_kinds import find_discriminator_loss
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.table import ROLES
@@ -171,11 +172,17 @@ def take_keyed(values: dict[Path, object]) -> tuple[Numbered, str]:
     """
     for counter, candidates in _by_counter(values, bare=True).items():
         series = {name: at for name, at in candidates.items() if name and len(at) >= FEWEST}
-        assigned = assign("/".join(name) for name in series)
-        if assigned.has("loss", "eval_loss"):
+        names = ["/".join(name) for name in series]
+        assigned = assign(names)
+        if assigned.has("loss", "eval_loss") or _has_evaluated_measure(names):
             index_name = INDEX if assigned.has(counter) else counter
             return {name: _pop(values, at) for name, at in series.items()}, index_name
     return {}, "step"
+
+
+def _has_evaluated_measure(names: Sequence[str]) -> bool:
+    """Return True if columns have a measure such as train_mse next to val_mse: no folds do."""
+    return any(column.eval_loss for column in fallback_columns(names, counted=True))
 
 
 def join_keyed(
