@@ -44,7 +44,7 @@ _SAME_LEVEL: Final = 2.0
 # The fewest numbers of a course, and the greatest sum of the squares of their changes relative to
 # the same sum of their deviations. It is about 2 for independent numbers. One in 50 series of ten
 # is below 0.8.
-_MIN_SMOOTH: Final = 10
+MIN_SMOOTH: Final = 10
 _MAX_ROUGHNESS: Final = 0.8
 
 # The largest score, in percent.
@@ -295,7 +295,7 @@ def is_course(numbers: Sequence[float]) -> bool:
     mean = sum(finite) / max(len(finite), 1)
     spread = sum((number - mean) ** 2 for number in finite)
     steps = sum((after - before) ** 2 for before, after in pairwise(finite))
-    return len(finite) >= _MIN_SMOOTH and steps < _MAX_ROUGHNESS * spread
+    return len(finite) >= MIN_SMOOTH and steps < _MAX_ROUGHNESS * spread
 
 
 def _change(column: Sequence[float]) -> float:

@@ -194,19 +194,7 @@ def _evidence_of_scores(
             below = heading_evidence(epochs, sample.values, fewest=_MIN_SCORE_VALUES)
             if below is not None and below.lines >= _MIN_SCORE_VALUES and below.rising == 1:
                 return replace(below, word=word)
-            alone = _scores_alone(log, sample)
-            if alone is not None:
-                return replace(alone, word=word)
     return None
-
-
-def _scores_alone(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
-    """Return the evidence in a text that only has lines of a score, without a counter."""
-    lines = sum(map(bool, map(bytes.strip, log.data.split(b"\n"))))
-    if lines < _MIN_SCORE_VALUES or any(sample.counters.values()):
-        return None
-    result = find_uncounted(log.data, sample.values, sample)
-    return result if result is not None and result.lines == lines else None
 
 
 def _numbered_scores(log: ExaminedLog, sample: Sample) -> TextEvidence | None:

@@ -32,7 +32,7 @@ from stabdiag.readers.text.lines.grammar import (
 from stabdiag.readers.text.lines.measure_words import (
     LOSS_STEM,
     OTHER_MEASURES,
-    SCORES,
+    is_word_of_scores,
     makes_a_record,
 )
 from stabdiag.readers.text.lines.spans import SpanFinder
@@ -222,7 +222,7 @@ class TextEvidence:
     @property
     def is_without_loss(self) -> bool:
         """Whether the log has only other measures, such as norms and scales, or scores."""
-        return self.is_unknown or self.word in OTHER_MEASURES or self.word in SCORES
+        return self.is_unknown or self.word in OTHER_MEASURES or is_word_of_scores(self.word)
 
     @property
     def grammar(self) -> Grammar:
@@ -236,7 +236,7 @@ class TextEvidence:
             step=Step.COMING if self.is_counted_below else Step.SAME,
         )
         kinds: tuple[Kind, ...] = (measured,)
-        if counter is not None and (not self.is_without_loss or self.word in SCORES):
+        if counter is not None and (not self.is_without_loss or is_word_of_scores(self.word)):
             evaluation = Evaluation(
                 counter=counter,
                 word=self.word,

@@ -13,7 +13,11 @@ from typing import Final
 
 from stabdiag.model.roles.names import is_fitness, is_setting, name_words
 from stabdiag.model.roles.scores import score_direction
-from stabdiag.readers.text.evidence.counter_evidence import heading_evidence, on_loss_lines
+from stabdiag.readers.text.evidence.counter_evidence import (
+    heading_evidence,
+    on_loss_lines,
+    rising_fraction,
+)
 from stabdiag.readers.text.evidence.loss_evidence import evidence
 from stabdiag.readers.text.evidence.sample import Sample, TextEvidence, is_lost, take_sample
 from stabdiag.readers.text.lines.counters import find_headings, is_word
@@ -24,6 +28,7 @@ from stabdiag.readers.text.lines.tokens import LONGEST, has_number
 from stabdiag.readers.text.names.counted_names import numbers_parts
 from stabdiag.readers.text.names.notations import find_decimal_commas, find_notations
 from stabdiag.readers.text.names.positions import MEASURE, Positions, find_positions
+from stabdiag.readers.text.names.score_records import ScoredRecords, find_scored_records
 from stabdiag.readers.text.names.split_scores import are_scores
 from stabdiag.readers.text.names.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.names.unknown_names import (
@@ -87,10 +92,13 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
     fitness = tuple(find_fitness(head))
     standard, head = (*standard, *fitness), normalize(head, fitness)
     positions = find_positions(head, source)
+    scores = find_scored_records(head)
     result = (
-        _values_by_position(head, positions if positions and positions.is_named else None)
+        _scores_of_records(head, None if scores is None or scores.has_others else scores)
+        or _values_by_position(head, positions if positions and positions.is_named else None)
         or _values_by_name(head)
         or _values_by_position(head, positions)
+        or _scores_of_records(head, scores)
         or _values_alone(head)
     )
     if result is None:
@@ -112,6 +120,24 @@ def evidence_of_totals(data: bytes, scores: TextEvidence) -> TextEvidence:
     if result.lines < (1 if is_criterion else _TOTALS_PER_SCORE) * scores.lines:
         return scores
     return replace(result, normalizations=(*rows, *result.normalizations))
+
+
+def _scores_of_records(head: bytes, records: ScoredRecords | None) -> TextEvidence | None:
+    """Return the evidence in scores on lines that recur; their step may have no number."""
+    if records is None:
+        return None
+    result = evidence(normalize(head, records.rows))
+    if result is None:
+        name, word = records.name.decode(), records.word
+        result = TextEvidence(
+            counter=records.counter,
+            loss=name,
+            lines=records.count,
+            rising=rising_fraction([*records.counts]),
+            word=word,
+            is_unknown=is_fitness(name),
+        )
+    return replace(result, normalizations=(*records.rows, *result.normalizations))
 
 
 def _values_by_name(head: bytes) -> TextEvidence | None:

@@ -137,6 +137,12 @@ def is_measure(name: str) -> bool:
     )
 
 
+def is_word_of_scores(word: bytes) -> bool:
+    """Return True if a word is a part of the names of scores, or the whole name of one."""
+    is_score = word not in OTHER_LOSSES and score_direction(word.decode("utf-8", "replace"))
+    return word in SCORES or bool(is_score)
+
+
 def makes_a_record(name: str, word: bytes) -> bool:
     """Return True if a line with this name is a record of a log whose loss is found by ``word``.
 
@@ -145,7 +151,7 @@ def makes_a_record(name: str, word: bytes) -> bool:
     """
     if word == LOSS_STEM:
         return is_a_loss(name)
-    if word in SCORES:
+    if is_word_of_scores(word):
         return score_direction(name) is not None or accuracy_role(name) is not None
     if word not in OTHER_MEASURES:
         return is_a_loss(name) or name.encode() == word
