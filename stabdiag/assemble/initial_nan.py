@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.assemble.records import stretches
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.text import plural
@@ -22,15 +23,19 @@ def are_at_zero(counter: Column, records: Mask) -> bool:
 def without_nan_at_starts(
     loss: Column, counter: Column, norm: Column | None
 ) -> tuple[Column, list[Event]]:
-    """Drop the NaN or null of each epoch at its count of 0, if all other losses are finite.
+    """Drop the NaN or null of each epoch from its count of 0 on, if all other losses are finite.
 
-    A progress bar prints it before the first batch. NaN in the weights would persist.
+    A progress bar prints it before the first batch, or until it has values to average, which takes
+    no longer in a later epoch. NaN in the weights would persist.
     """
     lost = loss.null | (loss.present & ~np.isfinite(loss.values))
     at = np.flatnonzero(lost)
-    if not are_at_zero(counter, lost):
+    begins, ends = np.array(stretches(lost), dtype=np.int64).reshape(-1, 2).T
+    is_begin = np.zeros_like(lost)
+    is_begin[begins] = True
+    if not are_at_zero(counter, is_begin) or np.argmax(ends - begins):
         return loss, []
-    following = at[at + 1 < len(lost)] + 1
+    following = ends[ends < len(lost)]
     is_measured = norm is not None and bool(norm.present[at].any())
     if is_measured or not loss.present[following].all():
         return loss, []

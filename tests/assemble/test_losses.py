@@ -162,3 +162,21 @@ def test_a_loss_that_is_not_the_sum_of_all_others_is_no_total(sums):
 def test_a_loss_with_a_known_name_stays_the_total():
     history = stabdiag.read({**TERMS, "loss": [3.0, 2.0, 1.0], "whole_loss": [5.0, 3.5, 2.125]})
     assert history.series["loss"].column == "loss"
+
+
+def bars(*placeholders, per=50):
+    """Return the values of bars that draw each count; some losses at their starts are NaN."""
+    losses = np.linspace(3.0, 2.0, per * len(placeholders))
+    for epoch, count in enumerate(placeholders):
+        losses[per * epoch : per * epoch + count] = np.nan
+    return {"step": np.arange(per * len(placeholders)) % per, "loss": losses}
+
+
+@pytest.mark.parametrize("placeholders", [(2, 2, 2), (3, 3, 1), (4, 0, 4)])
+def test_nan_until_a_bar_has_values_to_average_is_a_placeholder(placeholders):
+    assert stabdiag.diagnose(bars(*placeholders)).diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("placeholders", [(2, 2, 12), (2, 2, 50), (0, 50, 50)])
+def test_nan_that_lasts_longer_in_a_later_epoch_is_no_placeholder(placeholders):
+    assert stabdiag.diagnose(bars(*placeholders)).diagnosis.slug == "nan-dtype-unknown"
