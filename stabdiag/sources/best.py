@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -35,9 +36,6 @@ ARCHIVES: Final = (
 
 # Maximum number of unread logs that a note names.
 _MAX_NAMED_LOGS: Final = 3
-
-# At most this many other logs that seem to show the same run are read.
-_MAX_VIEWS: Final = 3
 
 # Parts of names that differ between files of one run: ranks, checkpoints, and rotated logs.
 _PART: Final = lazy_pattern(
@@ -142,9 +140,10 @@ def with_unread_siblings(log: LoadedLog) -> LoadedLog:
 
 
 def _views(log: Log, others: Iterable[Log]) -> tuple[Sibling, ...]:
-    """Return the largest other logs of the run in another format, or in texts of another name.
+    """Return the other logs of the run in another format, or in texts of another name.
 
-    They may belong to another run after all: one that failed.
+    They may belong to another run after all: one that failed. The smallest are read, up to the size
+    of one log.
     """
     views = [
         other
@@ -152,11 +151,15 @@ def _views(log: Log, others: Iterable[Log]) -> tuple[Sibling, ...]:
         if (other.format != log.format or reader(log.format).text)
         and other.losses >= MIN_LOSSES
         and not other.is_evaluation
-        and (other.size or 0) <= MAX_FULL_READ
         and _name_without(other, _NUMBER_SUFFIX) != _name_without(log, _NUMBER_SUFFIX)
     ]
-    views.sort(key=lambda view: -view.losses)
-    return tuple(Sibling(entry=view, is_view=True) for view in views[:_MAX_VIEWS])
+    views.sort(key=lambda view: view.size or 0)
+    totals = accumulate(view.size or 0 for view in views)
+    return tuple(
+        Sibling(entry=view, is_view=True)
+        for view, total in zip(views, totals, strict=True)
+        if total <= MAX_FULL_READ
+    )
 
 
 def _unreadable_siblings(log: Log, logs: Sequence[Log], entries: Sequence[Entry]) -> Iterator[str]:

@@ -305,6 +305,14 @@ def test_a_log_of_another_format_counts_if_it_fails(stabdiag, tmp_path, name, fa
     assert result.out.endswith("2 runs: 1 failed, 1 healthy\n" if fails else "1 run: 1 healthy\n")
 
 
+def test_a_short_log_that_fails_counts_next_to_many_others(stabdiag, tmp_path):
+    place = tmp_path / "runs"
+    others = {f"{letter}-job.log": view("log", fails=False) for letter in "abcdef"}
+    write(place, **{"metrics.jsonl": lines(), **others, "last.log": view("log", fails=True)[500:]})
+    result = stabdiag("check", place)
+    assert (result.code, "last.log" in result.out) == (1, True)
+
+
 @pytest.mark.parametrize(("name", "code"), [("run2.jsonl", 2), ("run.rank1.jsonl", 0)])
 def test_an_empty_log_of_a_run_is_named(stabdiag, tmp_path, name, code):
     place = tmp_path / "runs"
