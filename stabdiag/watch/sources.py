@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
@@ -161,6 +162,8 @@ class WatchedFile:
         if name is None and not_text(head) is None:
             self._is_known = not is_whole
             return
+        if is_whole and _is_torn_object(head):
+            return
         self._is_known = True
         if name is None or not reader(name).by_lines:
             self._other = WatchedContainer([str(self._path)], self._request)
@@ -174,6 +177,17 @@ class WatchedFile:
             self._grown.end_line()
             message = "the log was rotated; the run continues in the new file"
             self._events.append(Event(kind=EventKind.SOURCE, message=message))
+
+
+def _is_torn_object(head: bytes) -> bool:
+    """Return True for a part of a line with an object: a record, or a document to be completed."""
+    if not head.startswith(b"{") or b"\n" in head:
+        return False
+    try:
+        json.loads(head)
+    except ValueError:
+        return True
+    return False
 
 
 class Pipe:

@@ -81,6 +81,32 @@ def test_a_document_is_read_again_as_a_whole(tmp_path, name):
             assert rows(source) == count
 
 
+def test_lines_are_appended_after_a_first_line_in_two_parts(tmp_path, lines):
+    log = tmp_path / "run.jsonl"
+    text = "".join(lines(30))
+    with opened(log) as source, log.open("w", encoding="utf-8") as file:
+        for part in (text[:9], text[9:]):
+            file.write(part)
+            file.flush()
+            assert source.look()
+        assert rows(source) == 30
+        assert source._other is None
+
+
+def test_a_document_on_one_line_in_two_parts_is_read_again(tmp_path):
+    log = tmp_path / "log.json"
+    with opened(log) as source:
+        for count in (3, 5):
+            text = json.dumps({"rows": [{"step": n, "loss": 2.5} for n in range(count)]})
+            log.write_text(text[:-9], encoding="utf-8")
+            source.look()
+            log.write_text(text, encoding="utf-8")
+            os.utime(log, ns=(count, count))
+            while not source.look():
+                time.sleep(0.001)
+            assert rows(source) == count
+
+
 def test_a_format_that_is_named_is_taken(tmp_path):
     log = tmp_path / "run.txt"
     log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
