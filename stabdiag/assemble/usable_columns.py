@@ -93,7 +93,7 @@ def _unusable(source: str, role: str, name: str, column: Column, *, skips: bool)
 
 def _is_another_scale(name: str, column: Column) -> bool:
     """Return True for a scale of something else, as of the steps of a line search in NGBoost."""
-    return name_words(name) == ["scale"] and len(column.logged) > 0 and 0 < column.logged[0] < 1
+    return name_words(name) == ("scale",) and len(column.logged) > 0 and 0 < column.logged[0] < 1
 
 
 def _placeholder(role: str, column: Column) -> float | None:

@@ -521,7 +521,7 @@ def test_quotes_are_no_part_of_a_name(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("dloss", ["d", "loss"]), ("G_gloss", ["g", "g", "loss"])]
+    ("name", "words"), [("dloss", ("d", "loss")), ("G_gloss", ("g", "g", "loss"))]
 )
 def test_the_loss_of_a_network_may_be_joined_to_its_letter(name, words):
     assert name_words(name) == words

@@ -20,6 +20,8 @@ _EVALUATION_PART = lazy_pattern(
 # The beginnings of words in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
 _HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
+_OTHER_CHARACTERS = lazy_pattern(r"[^a-z0-9_]+")
+
 # Where the next word begins in trainloss, valloss and testacc, and in dloss and gloss of two
 # networks.
 _GLUED_SPLIT = lazy_pattern(
@@ -112,17 +114,13 @@ def normal(name: str) -> str:
         name = "".join(char for char in normalize("NFKD", name) if not combining(char))
     if not name.islower():
         name = _HUMP.sub("_", name)
-    key = _GLUED_SPLIT.sub(r"\g<0>_", re.sub(r"[^a-z0-9_]+", "_", name.lower()).rstrip("_"))
+    key = _GLUED_SPLIT.sub(r"\g<0>_", _OTHER_CHARACTERS.sub("_", name.lower()).rstrip("_"))
     return _FOREIGN_WORD.sub(lambda word: _IN_ASCII[word[0]], key)
 
 
-def name_words(name: str) -> list[str]:
-    """Return the words of a column's name."""
-    return [*_name_words(name)]
-
-
 @lru_cache(maxsize=1 << 17)
-def _name_words(name: str) -> tuple[str, ...]:
+def name_words(name: str) -> tuple[str, ...]:
+    """Return the words of a column's name."""
     return (*filter(None, normal(name).split("_")),)
 
 

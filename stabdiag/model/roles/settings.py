@@ -65,12 +65,12 @@ _DIFFICULTY_DIRECTION: Final = (
 )
 
 # Words before and after the name of a setting that name its owner or its unit; compiled on use.
-_OWNER_PREFIX: Final = (
+_OWNER_PREFIX: Final = lazy_pattern(
     r"^(train|training|trainer|current|cur|curr|data|loader|dataloader|model|optim|optimizer|adam|"
     r"adamw|sgd|hparams?|hyperparameters|hp|config|cfg|args|params?|settings?|curriculum|schedule|"
     r"kd|distill|distillation|student|num|n|number_of|group_?\d*|pg_?\d*|param_groups?_?\d*|\d+)_"
 )
-_UNIT_SUFFIXES: Final = (
+_UNIT_SUFFIXES: Final = lazy_pattern(
     r"_(id|idx|index|no|num|number|name|value|ratio|rate|prob|p|now|current|group_?\d*|"
     r"pg_?\d*|param_group_?\d*|\d+)$"
 )
@@ -140,10 +140,10 @@ def _plain(key: str) -> str | None:
     while key:
         if key in _SETTING_NAMES or _is_loss_weight(key):
             return key
-        bare = re.sub(_UNIT_SUFFIXES, "", key)
+        bare = _UNIT_SUFFIXES.sub("", key)
         if bare in _SETTING_NAMES:
             return bare
-        shorter = re.sub(_OWNER_PREFIX, "", key)
+        shorter = _OWNER_PREFIX.sub("", key)
         if shorter == key:
             return None
         key = shorter
