@@ -149,7 +149,9 @@ def other_words(line: bytes) -> Words:
 
 @lru_cache(maxsize=4096)
 def _words_of_form(line: bytes) -> Words:
-    words = _UNREAD_WORD.findall(_LOSS_WITH_VALUE.sub(b"", line))
+    # The search for the name in front of the word takes far longer than that for the word.
+    others = _LOSS_WITH_VALUE.sub(b"", line) if b"loss" in line.lower() else line
+    words = _UNREAD_WORD.findall(others)
     return (*words,) if len(words) >= _MIN_WORDS else ()
 
 
