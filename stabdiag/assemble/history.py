@@ -40,7 +40,7 @@ from stabdiag.assemble.messages import (
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, select_rank
-from stabdiag.assemble.steps import read_steps, with_clock
+from stabdiag.assemble.steps import first_games, read_steps, with_clock
 from stabdiag.assemble.usable_columns import load_usable
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.events import Event, EventCode, EventKind, step_unit
@@ -163,7 +163,11 @@ def _find_order(
         rates=data["lr"].values if "lr" in data else None,
         epoch_length=columns.epoch_length,
         ends=[*columns.ends, *_epoch_falls(columns, names, clock, losses.records)],
-        restarts=columns.restarts,
+        restarts=(
+            columns.restarts
+            if losses.records.any() or "reward" not in data
+            else first_games(clock, columns.counter, data["reward"])
+        ),
     )
     others = clock.usable & ~is_selected
     return order.with_other_ranks(others) if others.any() else order, others

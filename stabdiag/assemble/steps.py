@@ -15,7 +15,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import by_spelling, other_number
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import is_evaluation, normal
+from stabdiag.model.roles.names import EPISODES_OR_GAMES, is_evaluation, normal
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.model.unique import unique_values
@@ -232,6 +232,18 @@ def _numbers_after(steps: Floats, count: int) -> Floats:
 
 def _note(message: str, code: EventCode | None = None) -> Event:
     return Event(kind=EventKind.STEPS, message=message, code=code)
+
+
+def first_games(clock: Steps, counter: str, rewards: Column) -> list[int]:
+    """Return the later rewards of games that are counted from the first one on, or one before it.
+
+    Without a loss, the games of a run are counted once: another count is another run.
+    """
+    codes = {event.code for event in clock.events}
+    if counter not in EPISODES_OR_GAMES and EventCode.EPISODES_AS_STEPS not in codes:
+        return []
+    rows = np.flatnonzero(rewards.present & clock.usable)
+    return [int(row) for row in rows[1:] if clock.steps[row] <= clock.steps[rows[0]]]
 
 
 def convert_to_steps(columns: Columns, manifest: Manifest) -> Columns:

@@ -255,6 +255,9 @@ def _is_table(header: list[str], rows: list[list[str]], names: list[str]) -> boo
     # A sentence may have as many words as a line below it with names and values.
     if len({*names}) < len(names) or any(cell.endswith(":") for row in rows[:1] for cell in row):
         return False
+    # A line that ends with a colon introduces what is below it.
+    if header and header[-1].endswith(":") and not header[0].endswith(":"):
+        return False
     first = {meaning(cell)[0] for cell in header}
     return even and len(header) > 1 and first in ({WORD}, {NUMBER})
 

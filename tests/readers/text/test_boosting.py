@@ -151,3 +151,10 @@ def test_models_of_catboost_follow_each_other(tmp_path, tested):
     report = stabdiag.diagnose(tmp_path / "train.log")
     assert report.history.series["loss"].steps.tolist() == [*range(30)]
     assert report.diagnosis.severity.value in ("ok", "note")
+
+
+@pytest.mark.parametrize("above", ["with bins:", "second result:"])
+def test_an_introduction_of_two_words_is_no_header(put, above):
+    rows = "".join(f"[{n}]     test-merror:0.{40 - 3 * n}100\n" for n in range(5))
+    history = stabdiag.diagnose(put(f"{above}\n{rows}")).history
+    assert history.series["loss"].steps.tolist() == [*range(5)]

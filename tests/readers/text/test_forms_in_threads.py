@@ -562,6 +562,20 @@ def test_a_position_on_the_line_of_its_loss_stays_one(history):
     assert points(history("\n".join(rows)).series["loss"])[-1] == (400, 0.25)
 
 
+@pytest.mark.parametrize("end", ["", ", 12.5)", ", 12.", ")"])
+def test_the_last_round_of_a_federated_training_is_cut(tmp_path, end):
+    log = tmp_path / "run.log"
+    log.write_text(
+        "".join(
+            f"INFO flower | fit progress: ({n}, {3 - n}.5, {{'f1': 0.{n}}}, 9)\n" for n in (1, 2)
+        )
+        + "INFO flower | fit progress: (3, 0.25, {'f1': 0.8}"
+        + end
+    )
+    series = stabdiag.diagnose(log).history.series
+    assert series["loss"].values.tolist() == [2.5, 1.5, 0.25]
+
+
 @pytest.mark.parametrize("metrics", ["{'accuracy': 0.5}, ", "{'accuracy': 0.5, 'auc': 0.7}, ", ""])
 @pytest.mark.parametrize("last", ["2.14", "nan"])
 def test_the_rounds_of_a_federated_training(tmp_path, metrics, last):

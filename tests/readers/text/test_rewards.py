@@ -178,3 +178,21 @@ def test_a_few_rewards_need_no_loss(tmp_path):
     form = "Iteration {}: mean reward {}, max reward {}, sigma 0.100\n"
     log.write_text("".join(form.format(n, n - 4.5, n - 2.5) for n in range(1, 4)))
     assert stabdiag.diagnose(log).diagnosis.slug == "insufficient-data"
+
+
+@pytest.mark.parametrize("name", ["AvgScore", "MeanScore", "avgScore", "EpScore", "ScoreAvg"])
+def test_the_words_of_a_score_of_games_may_be_glued(series, name):
+    read = series(f"Episode {{n}}  {name}: {{r}}  Eps: 0.1")
+    assert [*read] == ["reward"]
+
+
+def test_games_that_are_counted_anew_are_another_run(put):
+    runs = [(range(100, 500, 100), 20, 60), (range(10, 90, 10), 900, 1)]
+    text = "".join(
+        f"Episode {n}\tAverage reward: {begin + rise * k}\n"
+        for counts, begin, rise in runs
+        for k, n in enumerate(counts)
+    )
+    report = stabdiag.diagnose(put(text))
+    assert report.history.source.attempts == 2
+    assert report.history.series["reward"].steps.tolist() == [*range(10, 90, 10)]

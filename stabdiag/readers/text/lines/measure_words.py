@@ -7,7 +7,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
-from stabdiag.model.roles.names import is_a_reward, is_perplexity
+from stabdiag.model.roles.names import is_a_reward, is_perplexity, normal
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
 
@@ -164,7 +164,7 @@ def renamed(pairs: dict[str, tuple[int, int]], word: bytes) -> dict[str, tuple[i
     for name, span in pairs.items():
         match = _OTHER_LOSS.fullmatch(name)
         if word == SCORE and is_a_reward(name, of_episodes=True):
-            result.setdefault(name.lower().replace("score", "reward"), span)
+            result.setdefault(normal(name).replace("score", "reward"), span)
         elif word.lower() in TRAINED and SPLIT.fullmatch(name):
             result.setdefault(f"{name} loss", span)
         elif match is not None and (match[1] + match[2]).lower().endswith(word.decode().lower()):

@@ -311,7 +311,7 @@ OTHER_PAIRS: Final = (
     # round: initial parameters (loss, other metrics): 2.31, {'accuracy': 0.1}
     Normalization(
         (b"fit progress: (",),
-        rb"\bfit progress: \((\d{1,7}), (%b), (?:\{([^{}\n]{0,1000})\}, )?%b\)"
+        rb"\bfit progress: \((\d{1,7}), (%b)(?:, \{([^{}\n]{0,1000})\})?(?:, %b)?\)?"
         % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb"round: \1, loss: \2, \3",
     ),
