@@ -13,7 +13,7 @@ from stabdiag.model.text import word_list
 
 _EVALUATION_PART = lazy_pattern(
     r"(^|_)(eval|evaluation|val|vali|vld|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
-    r"(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te|cv)$"
+    r"\d?(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te|cv)$"
     r"|(^|_)cv_(?=(\w+_)?(loss|cost|acc|accuracy|err|error|ppl)(_|$))"
 )
 

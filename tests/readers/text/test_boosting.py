@@ -158,3 +158,11 @@ def test_an_introduction_of_two_words_is_no_header(put, above):
     rows = "".join(f"[{n}]     test-merror:0.{40 - 3 * n}100\n" for n in range(5))
     history = stabdiag.diagnose(put(f"{above}\n{rows}")).history
     assert history.series["loss"].steps.tolist() == [*range(5)]
+
+
+@pytest.mark.parametrize("metric", ["", "ks", "profit"])
+def test_a_custom_metric_has_no_known_direction(put, metric):
+    rows = "".join(f"[{n}]\ttrain-{metric}:0.3{n}5\teval-{metric}:0.2{n}1\n" for n in range(9))
+    report = stabdiag.diagnose(put(rows))
+    assert report.diagnosis.slug == "partly-read"
+    assert f"only 'train-{metric or 'metric'}' (from 0.305 to 0.385)" in report.diagnosis.summary

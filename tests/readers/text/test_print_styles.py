@@ -275,3 +275,18 @@ def test_scores_without_a_counter(diagnosed, form):
     for other in ("Results of the models\n" + text, "".join(text.splitlines(keepends=True)[:4])):
         with pytest.raises(LogError):
             diagnosed(other)
+
+
+@pytest.mark.parametrize(
+    "form", ["Training: [{n}, 3000] loss: {loss}", "iter [{n}, 3000] {loss} loss"]
+)
+def test_a_list_of_a_position_and_its_total(put, form):
+    text = "".join(form.format(n=n, loss=3 - n / 2000) + "\n" for n in range(100, 3000, 100))
+    history = stabdiag.diagnose(put(text)).history
+    assert history.unit == "step"
+    assert history.series["loss"].steps.tolist() == [*range(100, 3000, 100)]
+
+
+def test_a_list_of_an_epoch_and_its_last_batch(put):
+    text = "".join(f"[{n}, 2000] loss: {3 / n:.4f}\n" for n in range(1, 12))
+    assert stabdiag.diagnose(put(text)).history.series["loss"].steps.tolist() == [*range(1, 12)]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 from stabdiag.model.roles.names import is_fitness, is_setting, name_words
@@ -20,7 +21,7 @@ from stabdiag.readers.text.evidence.counter_evidence import (
 )
 from stabdiag.readers.text.evidence.loss_evidence import evidence
 from stabdiag.readers.text.evidence.sample import Sample, TextEvidence, is_lost, take_sample
-from stabdiag.readers.text.lines.counters import find_headings, is_word
+from stabdiag.readers.text.lines.counters import LONE_COUNT, find_headings, is_word
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.lines.measure_words import SPLIT
 from stabdiag.readers.text.lines.spans import find_spans
@@ -242,16 +243,28 @@ def _as_measures(
 
 
 def _counted(head: bytes, sample: Sample) -> TextEvidence | None:
-    """Return the evidence for a counter with a word that only rises, at least in each epoch."""
+    r"""Return the evidence for a counter with a word that only rises, at least in each epoch.
+
+    Boosted trees count between brackets: [3]\ttrain-gini:0.41.
+    """
     result = on_loss_lines(sample.counters)
     if result is not None and result.rising == 1:
-        return result if any(is_word(word) for word, _ in sample.counters) else None
+        is_named = any(
+            is_word(word) or (word == LONE_COUNT and _is_even([count for _, count in counts]))
+            for (word, _), counts in sample.counters.items()
+        )
+        return result if is_named else None
     headings: dict[bytes, list[int]] = {}
     for place, word, count in find_headings(head):
         if place < sample.end:
             headings.setdefault(word, []).append(count)
     below = heading_evidence(headings, sample.values)
     return below if below is not None and below.rising == 1 else None
+
+
+def _is_even(counts: Sequence[int]) -> bool:
+    """Return True if counts rise by the same number each time; the last one may follow sooner."""
+    return len({after - before for before, after in pairwise(counts[:-1])}) <= 1
 
 
 def _is_dense(head: bytes, lines: int, each: int = _LINES_APART) -> bool:

@@ -43,6 +43,8 @@ BOOSTING: Final = (
     # [3]	validation_0-merror:0.34, train-error@0.7:0.21
     Normalization((b"-merror:",), rb"-merror:(?=%b)" % NUMBER_PATTERN, b"-error:"),
     Normalization((b"-error@",), rb"-error@[\d.]{1,9}:(?=%b)" % NUMBER_PATTERN, b"-error:"),
+    # [3]	train-:0.41, the mean of a custom metric without a name
+    Normalization((b"-:",), rb"(?<=[\t ])(\w{2,40})-:(?=%b)" % NUMBER_PATTERN, rb"\1-metric:"),
     # [3]	train-ndcg@5:0.41
     Normalization((b"-ndcg@",), rb"-ndcg@\d{1,6}-?:(?=%b)" % NUMBER_PATTERN, b"-ndcg:"),
     # The sets of scikit-learn's interface, where the first of two is usually the training set:

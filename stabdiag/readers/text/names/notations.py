@@ -35,7 +35,26 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _losses_of_splits(head),
         _episodes(head),
         _counts_before_words(head),
+        _positions_in_lists(head),
     )
+
+
+# [200, 3000], the position and the total. Of an epoch and its last batch, [2, 2000], the first
+# rises by one.
+_IN_LIST: Final = rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]"
+_MAX_LISTED: Final = 200
+
+
+def _positions_in_lists(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement for positions that are written as a list of two numbers."""
+    listed = [*islice(re.finditer(_IN_LIST, head), _MAX_LISTED)] if b", " in head else []
+    counts = [int(pair[1]) for pair in listed]
+    moves = {after - before for before, after in pairwise(counts)}
+    strides = [move for move in moves if move > 0]
+    is_position = len({pair[2] for pair in listed}) == 1 and max(counts) <= int(listed[0][2])
+    # The count falls where an epoch begins.
+    if is_position and min(strides, default=1) > 1:
+        yield Normalization((), _IN_LIST, rb"[\1/\2]")
 
 
 # The losses of two splits: tloss: 2.31 vloss: 2.40. A v_loss alone may be a value loss.
