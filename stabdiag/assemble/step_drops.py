@@ -100,7 +100,10 @@ class StepWalk:
         old, new = self.losses[begin:position], self.losses[position : position + MIN_RECORDS]
         # If steps are epochs, a loss that rises by more than it ever did belongs to another run.
         rises = self.of_epochs and new[0] - old[-1] > np.fmax.reduce(np.diff(old), initial=0.0)
-        is_new_run = rises or starts_over(old, new, turns=self.turns)
+        # An excerpt of later epochs is followed by the first epoch of another run, and so are
+        # epochs without a loss.
+        begins = self.of_epochs and to <= 1 and (first > 1 or not np.isfinite(old).any())
+        is_new_run = rises or begins or starts_over(old, new, turns=self.turns)
         return _StepDrop.NEW_RUN if is_new_run else _StepDrop.RESTART
 
 

@@ -87,3 +87,19 @@ def test_a_stage_explains_a_higher_loss(put, heading):
 def test_the_loss_of_a_stage_of_a_model_is_no_stage(put):
     text = "".join(f"Epoch {n}: stage 1 loss: {2 / n:.3f}\n" for n in range(1, 13))
     assert "setting/stage" not in stabdiag.diagnose(put(text)).history.series
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [range(14, 21), range(1, 21)],  # the beginning of the first run is cut off
+        [range(1, 15), range(1, 15)],
+        [range(1, 5)] * 6,
+    ],
+    ids=["cut", "equal", "short"],
+)
+def test_runs_of_scores_follow_each_other(put, runs):
+    text = "".join(f"Epoch {n}: accuracy {1 - 0.9**n:.4f}\n" for run in runs for n in run)
+    history = stabdiag.diagnose(put(text)).history
+    assert history.source.attempts == len(runs)
+    assert history.series["accuracy"].steps.tolist() == [*runs[-1]]

@@ -18,7 +18,7 @@ MIN_COUNTS: Final = 3
 _RISING: Final = 0.8
 
 # A run counts its epochs from one of these on.
-_FIRST_EPOCHS: Final = (0, 1)
+FIRST_EPOCHS: Final = (0, 1)
 
 # The epoch of each run, from one begin to the next, changes more often than this on average.
 _MOVES_OF_RUN: Final = 3
@@ -102,7 +102,15 @@ def on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> TextEvidence 
             candidate.counter != b"step",
         )
     )
-    rising = (candidate for candidate in candidates if candidate.rising >= _RISING)
+    rising = (
+        candidate
+        for candidate in candidates
+        if candidate.rising >= _RISING
+        or (
+            candidate.counter == EPOCH
+            and _is_of_runs([count for _, count in counters[EPOCH, candidate.loss]])
+        )
+    )
     return next(
         (candidate for candidate in rising if _has_several_values(candidate, counters)), None
     )
@@ -212,7 +220,7 @@ def _is_of_runs(counts: list[int]) -> bool:
     if {*falls} <= {counts[0]} and len(moves) > _MOVES_OF_RUN * len(falls):
         return True
     is_each = all(after in (before + 1, *falls[:1]) for before, after in moves)
-    return is_each and {*falls} <= {*_FIRST_EPOCHS} and len(moves) >= _MOVES_OF_RUN * len(falls)
+    return is_each and {*falls} <= {*FIRST_EPOCHS} and len(moves) >= _MOVES_OF_RUN * len(falls)
 
 
 def position_evidence(positions: Mapping[bytes, list[int]], sample: Sample) -> TextEvidence | None:

@@ -11,6 +11,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.evidence.counter_evidence import (
+    FIRST_EPOCHS,
     MIN_COUNTS,
     heading_evidence,
     on_loss_lines,
@@ -231,13 +232,15 @@ def _is_shared(sample: Sample, name: str, counts: Counts) -> bool:
 def _rises_in_runs(counts: Counts) -> bool:
     """Return True if a counter rises, at least in each epoch, or begins again with a new run.
 
-    A resume goes back to an earlier count. A sentence above the log may name one of its scores.
+    A resume goes back to an earlier count, and a run whose beginning is cut off is followed by one
+    from its first epoch on. A sentence above the log may name one of its scores.
     """
     falls = [n for n, (a, b) in enumerate(pairwise(counts)) if a[0] >= b[0] and a[1] > b[1]]
     are_rare = len(falls) <= (1 - _MOSTLY_RISING) * len(counts)
     return (
         all(counts[n + 1] == counts[0] for n in falls)
         or (are_rare and all(counts[n + 1] in counts[: n + 1] for n in falls))
+        or (are_rare and all(counts[n + 1][1] in FIRST_EPOCHS for n in falls))
         or (falls == [0] and len(counts) > _MIN_SCORE_VALUES)
     )
 
