@@ -395,3 +395,19 @@ def test_a_text_of_nothing_but_losses_is_read(diagnosed, line, losses):
 def test_two_equal_losses_or_other_lines_are_too_little(diagnosed, text):
     with pytest.raises(LogError):
         diagnosed(text)
+
+
+@pytest.mark.parametrize("bad", ["nan", "inf"])
+def test_a_summary_of_modules_above_the_bars_is_no_table_of_a_policy(diagnosed, bad):
+    summary = (
+        "  | Name      | Type             | Params\n" + "-" * 42 + "\n"
+        "0 | backbone  | ResNet           | 11 M\n"
+        "1 | loss_func | CrossEntropyLoss | 0\n" + "-" * 42 + "\n11 M     Trainable params\n"
+    )
+    bars = "".join(
+        f"Epoch {n}: 100%|####| 215/215 [01:03<00:00, 4.1it/s, loss={loss}, v_num=3]\n"
+        for n, loss in enumerate(("2.5", "2.25", bad))
+    )
+    report = diagnosed(summary + bars)
+    assert report.diagnosis.slug == "nan-dtype-unknown"
+    assert report.diagnosis.step == 2

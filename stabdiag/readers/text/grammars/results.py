@@ -37,6 +37,8 @@ _BOX_ROW: Final = lazy_pattern(
 # Names in a table of training values, as opposed to settings.
 _TRAINING_VALUES: Final = lazy_pattern(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
 
+_NUMBER_IN_BOX: Final = lazy_pattern(NUMBER_PATTERN)
+
 # Several of these names show that a table without rules, as in a paste, is one of these.
 _POLICY_NAMES: Final = lazy_pattern(
     rb"\|[ \t]{0,20}(?:\w{1,20}/[ \t]{0,4})?(?:n_?updates|total_?timesteps|ep_?rew_?mean"
@@ -85,8 +87,16 @@ def _is_lone_table(data: bytes) -> bool:
 
 
 def _has_training_table(data: bytes) -> bool:
-    tables = (table for _, table in _tables(data))
-    return any(len(table) > 1 and any(map(_TRAINING_VALUES.search, table)) for table in tables)
+    """Return True if a table has a number with the name of a training value, as no summary has.
+
+    The summary of a model lists its modules: 2 | loss_fn | CrossEntropyLoss | 0
+    """
+    tables = (table for _, table in _tables(data) if len(table) > 1)
+    return any(
+        _TRAINING_VALUES.search(name) is not None and _NUMBER_IN_BOX.match(value) is not None
+        for table in tables
+        for name, value in table.items()
+    )
 
 
 # RLlib: the entries of a result, where some names recur at a deeper level.
