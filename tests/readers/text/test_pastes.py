@@ -397,6 +397,62 @@ def test_two_equal_losses_or_other_lines_are_too_little(diagnosed, text):
         diagnosed(text)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss: {} - aux_loss: 0.5 - flow_loss: 1e-6\n",
+        "D_loss={} G_loss=7.25\n",
+        "| loss {} | ppl 9.5 | lr 0.001 |\n",
+        "[loss {}] [g_norm 1.25]\n",
+    ],
+)
+def test_three_consecutive_lines_of_several_values_are_a_log(diagnosed, line):
+    losses = ("3.5", "3.25", "3.375")
+    text = f"This is what I see:\n{''.join(map(line.format, losses))}What does it mean?\n"
+    report = diagnosed(text)
+    assert report.diagnosis.slug == "insufficient-data"
+    assert report.history.series["loss"].values.tolist() == [*map(float, losses)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss: {}, acc: 0.75\nand of the next model:\n",
+        "loss: {}\n",
+        "We compare our loss {} with the other loss 0.5 of the model.\n",
+    ],
+)
+def test_three_lines_apart_or_of_one_value_or_of_words_are_no_log(diagnosed, line):
+    losses = ("3.5", "3.25", "3.375")
+    with pytest.raises(LogError):
+        diagnosed(f"This is what I see:\n{''.join(map(line.format, losses))}What is it?\n")
+
+
+def test_lines_with_a_bar_of_any_width_and_percentage_are_alike(diagnosed):
+    rows = "".join(
+        f"| Progress [{'#' * (2 * n):20}][{11.5 * n - 4:5.2f}%] | LR 0.0005 | Loss {7 - n / 4} |\n"
+        for n in range(1, 9)
+    )
+    text = f"- Average Loss: 6.875\n===== Epoch  20 / 200 =====\n{rows}\n- Average Loss: 6.75\n"
+    report = diagnosed(text)
+    assert report.history.series["loss"].values.tolist() == [7 - n / 4 for n in range(1, 9)]
+
+
+def test_the_bracket_behind_an_indeterminate_value_remains(diagnosed):
+    rows = "".join(
+        f"Region {at} Avg (IOU: {iou}, GIOU: {iou}), count: 2, loss = {loss}, iou_loss = 0.5\n"
+        for at, iou, loss in (
+            (94, "0.25", 1153.5),
+            (106, "-nan(ind)", 5933.5),
+            (82, "-nan(ind)", 298.5),
+            (94, "0.5", 1146.5),
+        )
+    )
+    report = diagnosed(rows)
+    assert report.diagnosis.slug == "insufficient-data"
+    assert report.history.series["loss"].values.tolist() == [1153.5, 5933.5, 298.5, 1146.5]
+
+
 @pytest.mark.parametrize("bad", ["nan", "inf"])
 def test_a_summary_of_modules_above_the_bars_is_no_table_of_a_policy(diagnosed, bad):
     summary = (

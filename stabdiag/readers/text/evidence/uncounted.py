@@ -14,6 +14,7 @@ from stabdiag.readers.text.evidence.counter_evidence import (
     may_count,
     most_frequent_loss,
 )
+from stabdiag.readers.text.evidence.excerpts import SENTENCE
 from stabdiag.readers.text.evidence.sample import MANY_VALUES, Sample, TextEvidence, is_lost
 from stabdiag.readers.text.lines.counters import EPOCH, FIRST, NTH, counter_value, is_word
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, as_float
@@ -26,6 +27,9 @@ from stabdiag.readers.text.lines.tokens import lines_with_a_loss
 _UNCOUNTED: Final = (20, 10)
 
 _ALIKE: Final = (4, 3)
+
+# Three with several values each are enough if no other line is between them.
+_CONSECUTIVE: Final = (3, 3)
 
 # Two of those lines are enough if they have several values and one loss is not finite.
 _MIN_NON_FINITE_LINES: Final = (2, 1)
@@ -80,7 +84,10 @@ def find_uncounted(
         lost = several and any(map(is_lost, values.get(loss, ())))
         fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
         # A record with many values is not prose, and neither is a full bar.
-        is_record = max(map(len, sample.shapes), default=0) >= MANY_VALUES
+        width = max(map(len, sample.shapes), default=0)
+        if width > 1 and _are_consecutive(data, loss, sample):
+            fewest, different = min((fewest, different), _CONSECUTIVE)
+        is_record = width >= MANY_VALUES
         if is_record or _are_full_bars(sample, loss, lines):
             fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)
         is_paired = _has_twin(loss, sample)
@@ -149,12 +156,22 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     first = data.find(lines[0]) if lines else 0
     between = data[first : sample.end].split(b"\n") if lines else ()
     records = [_without_comment(line) for line in lines]
-    forms = [_BAR_SIGNS.sub(b" ", _NUMBER_TOKEN.sub(b"", record)).strip() for record in records]
+    forms = [_BAR_SIGNS.sub(b"", _NUMBER_TOKEN.sub(b"", record)) for record in records]
     # A paste may begin within the first line.
     is_cut = len(forms) >= _ALIKE[0] and forms[1].endswith(forms[0])
     alike = len({*(forms[1:] if is_cut else forms)}) == 1
     apart = _LINES_OF_PAIR if _has_twin(loss, sample) else _LINES_APART
     return alike and sum(map(bool, map(bytes.strip, between))) <= apart * len(lines)
+
+
+def _are_consecutive(data: bytes, loss: str, sample: Sample) -> bool:
+    """Return True if no other line is between those with a loss, and none is a sentence."""
+    lines = _loss_lines(data, loss, sample)
+    if any(map(SENTENCE.search, lines)):
+        return False
+    first = data.find(lines[0]) if lines else 0
+    between = data[first : sample.end].split(b"\n") if lines else ()
+    return sum(map(bool, map(bytes.strip, between))) == len(lines)
 
 
 def _without_comment(line: bytes) -> bytes:
