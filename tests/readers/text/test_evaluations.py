@@ -257,3 +257,76 @@ def test_a_log_with_the_losses_of_the_best_models_only_has_no_verdict(put):
 def test_losses_that_are_saved_with_each_epoch_are_read(put):
     lines = (f"Epoch {epoch}: saved model, loss: {2.5 - epoch / 20}" for epoch in range(40))
     assert stabdiag.diagnose(put("\n".join(lines) + "\n")).diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        ("INFO:main:AUC: {score}\tpAUC: 60.5", "score/AUC"),
+        ("  mIoU = {score}, time 12.5 s", "score/mIoU"),
+        ("Dice: {score}", "score/Dice"),
+        ("[12:00:00] * BLEU {score}", "score/BLEU"),
+        ("{{'wer': {score}}}", "score/wer"),
+    ],
+)
+@pytest.mark.parametrize("form", ["Epoch-{n}\tloss:{loss}\n", "epoch {n}: loss {loss}\n"])
+def test_a_score_on_a_line_of_its_own_is_of_the_epoch_before_it(put, line, role, form):
+    text = "".join(
+        form.format(n=n, loss=4 - n / 16)
+        + (line.format(score=50 + n / 8) + "\n" if n % 5 == 0 else "")
+        for n in range(1, 31)
+    )
+    series = stabdiag.read(put(text)).series
+    assert series[role].steps.tolist() == [5, 10, 15, 20, 25, 30]
+    assert series[role].values.tolist() == [50 + n / 8 for n in range(5, 35, 5)]
+    assert len(series["loss"].values) == 30
+
+
+@pytest.mark.parametrize("line", ["best AUC: {}", "AUC weight: {}", "area {} accumulated", "k={}"])
+def test_other_values_on_lines_of_their_own_are_not_scores(put, line):
+    text = "".join(f"epoch {n}: loss {4 - n / 16}\n{line.format(n / 64)}\n" for n in range(1, 31))
+    assert {*stabdiag.read(put(text)).series} == {"loss"}
+
+
+def test_a_score_that_is_printed_once_is_a_final_result(put):
+    text = "".join(f"epoch {n}: loss {4 - n / 16}\n" for n in range(1, 31)) + "AUC: 0.75\n"
+    assert {*stabdiag.read(put(text)).series} == {"loss"}
+
+
+@pytest.mark.parametrize(
+    "label", ["{} Val  | ", "[{}] val: ", "INFO:main:{} - validation ", "12:00 {} eval: "]
+)
+def test_evaluations_of_several_data_sets_are_named_after_them(put, label):
+    text = "".join(
+        f"epoch {n}: loss {4 - n / 16}\n"
+        f"{label.format('Image')}loss: {5 - n / 16}, Dice: {0.5 + n / 64}\n"
+        f"{label.format('Video')}loss: {6 - n / 16}, Dice: {0.25 + n / 64}\n"
+        for n in range(1, 21)
+    )
+    series = stabdiag.read(put(text)).series
+    assert series["eval_loss"].values.tolist() == [5 - n / 16 for n in range(1, 21)]
+    assert series["score/val Image Dice"].values.tolist() == [0.5 + n / 64 for n in range(1, 21)]
+    assert series["score/val Video Dice"].values[0] == 0.25 + 1 / 64
+
+
+def test_the_mean_of_the_scores_of_several_machines_counts(put):
+    machines = ("fan", "pump", "valve")
+    text = "".join(
+        f"epoch {n}: loss {4 - n / 16}\n"
+        + "".join(f"{name}\t\tAUC: {n + at / 8}\n" for at, name in enumerate(machines))
+        + f"Total average:\t\tAUC: {n + 0.125}\n"
+        for n in range(1, 21)
+    )
+    series = stabdiag.read(put(text)).series
+    assert {*series} == {"loss", "score/Total average AUC"}
+    assert series["score/Total average AUC"].values[0] == 1.125
+
+
+@pytest.mark.parametrize("label", ["Batch {}", "fold {}", "best {}", "saved"])
+def test_numbered_evaluations_are_not_named_after_their_numbers(put, label):
+    text = "".join(
+        f"epoch {n}: loss {4 - n / 16}\n"
+        + "".join(f"{label.format(at)}: val loss: {5 - n / 16 + at / 8}\n" for at in range(3))
+        for n in range(1, 21)
+    )
+    assert "eval_loss" not in stabdiag.read(put(text)).series

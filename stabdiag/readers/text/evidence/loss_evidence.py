@@ -51,6 +51,7 @@ from stabdiag.readers.text.lines.measure_words import (
     SUMMED,
     TRAINED,
 )
+from stabdiag.readers.text.losses.evaluation import find_lone_scores
 from stabdiag.readers.text.losses.evaluation_blocks import (
     EvaluationBlocks,
     find_evaluation_bars,
@@ -69,6 +70,9 @@ from stabdiag.readers.text.names.standard_names import find_normalizations, norm
 
 # The training loss has this many times more lines than a loss that is evaluated occasionally.
 _DENSER: Final = 4
+
+# Scores on lines of their own are searched for in this many bytes at the head.
+_LONE_SCORE_BYTES: Final = 1 << 18
 
 # This many losses may be in a sentence about a log of other measures.
 _FEW_LOSSES: Final = 2
@@ -181,8 +185,17 @@ def _evidence_by_word(log: ExaminedLog, word: bytes) -> TextEvidence | None:
         counter_alias=find_counter_alias(result, sample)
         or find_new_counter(result, sample, sample_tail(log.data, word)),
         planned_steps=find_planned_steps(result, sample, log.data),
+        lone_scores=_find_lone_scores(log.data, result, sample),
         repeats_saved=sample.repeats_saved,
     )
+
+
+def _find_lone_scores(data: bytes, result: TextEvidence, sample: Sample) -> frozenset[str]:
+    """Return the names of scores on lines of their own, between the lines of a counted loss."""
+    if result.counter is None or result.above or result.is_without_loss:
+        return frozenset()
+    records = {name for names in sample.shapes for name in names}
+    return find_lone_scores(data[:_LONE_SCORE_BYTES], result.counter, sample.word, records)
 
 
 def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:

@@ -194,6 +194,7 @@ class TextEvidence:
         repeats_saved: some lines repeat the loss of a saved model.
         has_stages: lines number the stages of the training.
         run_heading: finds the lines above each run of a log without a counter.
+        lone_scores: the names of scores on lines of their own between those of the loss.
     """
 
     counter: bytes | None
@@ -218,6 +219,7 @@ class TextEvidence:
     repeats_saved: bool = False
     has_stages: bool = False
     run_heading: bytes | None = None
+    lone_scores: frozenset[str] = frozenset()
 
     @property
     def is_without_loss(self) -> bool:
@@ -241,6 +243,7 @@ class TextEvidence:
                 counter=counter,
                 word=self.word,
                 counter_alias=self.counter_alias,
+                scores=self.lone_scores,
                 step=Step.COMING if self.evaluation_first else Step.SAME,
             )
             kinds = (*kinds, evaluation)

@@ -39,6 +39,32 @@ _OPENS: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
+# The name of the data right before the first value: Img Val | Loss: 2.3, INFO:main:dev-clean: WER 7
+_DATA_LABEL: Final = lazy_pattern(
+    rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,24}[\])]? ){0,3}[A-Za-z][\w-]{0,24})[\])]?"
+    rb"[ \t]{0,8}[:|>=\t-][\s|:>-]{0,12}$"
+)
+# These words say no more than that it is an evaluation, or which of its results these are.
+_NO_DATA: Final = frozenset(
+    b"set data dataset results result epoch step best saved saving improved last previous current"
+    b" info debug warning loss metrics score scores".split()
+)
+
+
+def data_label(line: bytes) -> str:
+    """Return the name of the data in front of the values of a line, or ""."""
+    fields = line_fields(line)
+    if not fields:
+        return ""
+    match = _DATA_LABEL.search(line, 0, min(item.at[0] for item in fields))
+    if match is None:
+        return ""
+    words = [word.rstrip(b"])") for word in match[1].split()]
+    words = [word for word in words if not _EVALUATION_TOKEN.fullmatch(word)]
+    if not words or any(word.lower() in _NO_DATA for word in words):
+        return ""
+    return b" ".join(words).decode("utf-8", "replace")
+
 
 def under_its_heading(data: bytes, begin: int, line: bytes) -> bytes:
     """Prefix a line without a counter with the evaluation that the line above it names."""

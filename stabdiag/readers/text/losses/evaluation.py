@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
@@ -14,7 +14,12 @@ from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.lines.clean import line_end
 from stabdiag.readers.text.lines.counters import NTH, counter_value, is_word, line_counters
-from stabdiag.readers.text.lines.evaluated import EVALUATION_STEMS, evaluation_prefix
+from stabdiag.readers.text.lines.evaluated import (
+    EVALUATED,
+    EVALUATION_STEMS,
+    data_label,
+    evaluation_prefix,
+)
 from stabdiag.readers.text.lines.grammar import (
     NUMBER_PATTERN,
     Kind,
@@ -24,8 +29,8 @@ from stabdiag.readers.text.lines.grammar import (
     make_parts,
     trains,
 )
-from stabdiag.readers.text.lines.line_forms import outline
-from stabdiag.readers.text.lines.measure_words import LOSS_STEM
+from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, contains, outline
+from stabdiag.readers.text.lines.measure_words import LOSS_STEM, SCORES
 from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
 from stabdiag.readers.text.lines.spans import find_spans
 from stabdiag.readers.text.lines.tokens import LONGEST, Spans, has_number
@@ -68,19 +73,23 @@ class Evaluation(Kind):
     They belong to the step before them. If a name recurs before the next line of the training, the
     lines are batches of an evaluation, and the last mean printed after a value counts, or the last
     state of a progress bar. Otherwise they may belong to several evaluations, and none counts,
-    unless all are the same value: a line and the progress bar below it.
+    unless all are the same value, as on a line and the progress bar below it, or each line begins
+    with the name of its data. ``scores`` are names that need no word for an evaluation.
     """
 
     counter: bytes
     word: bytes = LOSS_STEM
     counter_alias: bytes | None = None
+    scores: AbstractSet[str] = frozenset()
+    may_have_any_score: bool = False
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
         return make_parts(self._unique_values(data))
 
     def _unique_values(self, data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
-        for stretch in self._stretches(data):
+        for lines in self._stretches(data):
+            stretch = _named_by_label(lines)
             times = Counter(name for _, _, spans in stretch for name in spans)
             repeated = {name for name, count in times.items() if count > 1}
             means = {
@@ -115,14 +124,15 @@ class Evaluation(Kind):
 
     def _lines(self, data: bytes) -> Iterator[_SpannedLine]:
         """Yield the lines of this kind, in order."""
-        for begin, line in _lines_with_a_word(data):
+        words = (*EVALUATION_STEMS, *(SCORES if self._has_scores else ()))
+        for begin, line in _lines_with_a_word(data, words):
             if len(line) > LONGEST:
                 continue
             if self.word in line and not has_number(line):
                 continue
             if self.word not in line:
                 if has_number(line) and not self._has_counter(line):
-                    spans = self._spans(line)
+                    spans = self._spans(line) or self._score_spans(line)
                     if spans:
                         yield begin, line, spans
                 yield from self._evaluation_lines(data, begin, line)
@@ -166,12 +176,68 @@ class Evaluation(Kind):
         }
         return spans if any(map(self._is_judged, spans)) else {}
 
+    @property
+    def _has_scores(self) -> bool:
+        return self.may_have_any_score or bool(self.scores)
+
+    def _score_spans(self, line: bytes) -> Spans:
+        """Return the spans of the known scores on a line that names no evaluation."""
+        if not self._has_scores or _BEST_SO_FAR.search(line):
+            return {}
+        spans = find_spans(line, word=self.word)
+        return {name: span for name, span in spans.items() if _is_score(name)}
+
     def _is_judged(self, name: str) -> bool:
         """Return True if a value is a loss, or a known score of an evaluation."""
-        return is_a_loss(name) or (
-            is_evaluation(name)
-            and (score_direction(name) is not None or accuracy_role(name) is not None)
-        )
+        if is_a_loss(name) or name in self.scores:
+            return True
+        return (is_evaluation(name) or self.may_have_any_score) and _is_score(name)
+
+
+def _named_by_label(stretch: list[_SpannedLine]) -> list[_SpannedLine]:
+    """Return the lines with the label of each in its names, if some names recur: val clean wer."""
+    times = Counter(name for _, _, spans in stretch for name in spans)
+    repeated = {name for name, count in times.items() if count > 1}
+    lines = [line for _, line, spans in stretch if not repeated.isdisjoint(spans)]
+    labels = [*map(data_label, lines)]
+    if not all(labels) or len({*labels}) < len(labels):
+        return stretch
+    return [
+        (begin, line, {_with_label(name, data_label(line)): at for name, at in spans.items()})
+        if not repeated.isdisjoint(spans)
+        else (begin, line, spans)
+        for begin, line, spans in stretch
+    ]
+
+
+def _with_label(name: str, label: str) -> str:
+    """Return a name with a label behind its word for an evaluation."""
+    prefix = next((prefix for prefix in EVALUATED if name.startswith(prefix)), "")
+    return f"{prefix}{label} {name.removeprefix(prefix)}"
+
+
+def find_lone_scores(
+    data: bytes, counter: bytes, word: bytes, records: AbstractSet[str]
+) -> frozenset[str]:
+    """Return the names of scores that several evaluations print on lines of their own.
+
+    ``records`` are the names on the lines of the loss, which have no such score.
+    """
+    if not any(contains(data, stem) for stem in SCORES):
+        return frozenset()
+    kind = Evaluation(counter=counter, word=word, may_have_any_score=True)
+    times = Counter[str]()
+    for part in kind.find(data):
+        times.update({name: len(part.starts) for name in part.names})
+    return frozenset(
+        name
+        for name, count in times.items()
+        if count > 1 and name not in records and not is_evaluation(name) and _is_score(name)
+    )
+
+
+def _is_score(name: str) -> bool:
+    return score_direction(name) is not None or accuracy_role(name) is not None
 
 
 def _values_by_name(
@@ -217,15 +283,15 @@ def _are_same(values: list[bytes]) -> bool:
     return max(numbers) - min(numbers) <= _HALF * 10.0 ** -min(map(len, decimals))
 
 
-def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _lines_with_a_word(data: bytes, stems: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield each line that may belong to an evaluation, and where it begins."""
     forms = outline(data).lower()
     # Words that do not occur are left out of the pattern.
-    words = [word for word in EVALUATION_STEMS if word in forms]
+    words = [word for word in {*map(bytes.lower, stems)} if word.translate(ALL_DIGITS) in forms]
     after = 0
     # A value and an interval are not evaluations. The pattern begins with a letter, for speed.
     pattern = b"|".join(words).replace(b"val", rb"val(?<!interval)(?!ue)")
-    is_found = bool(words) and re.search(pattern, forms) is not None
+    is_found = bool(words) and re.search(pattern.translate(ALL_DIGITS), forms) is not None
     for match in re.finditer(pattern, data.lower()) if is_found else ():
         if match.start() >= after:
             begin = data.rfind(b"\n", 0, match.start()) + 1
