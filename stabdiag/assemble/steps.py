@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,6 +15,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import by_spelling, other_number
 from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.counter_names import STEP_UNITS, counter_unit, is_plain_counter
 from stabdiag.model.roles.names import EPISODES_OR_GAMES, is_evaluation, normal
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
@@ -23,8 +24,8 @@ from stabdiag.readers.columns import EXACT, Column, Columns
 
 _EPISODES = frozenset({"episode", "episodes"})
 
-# Counters that are not epochs, by the beginning of their names.
-_COUNTER_CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
+# Counters that are not epochs.
+_COUNTER_CODES = {"episode": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
 
 _DAY = timedelta(days=1).total_seconds()
 
@@ -49,7 +50,7 @@ class Steps:
 def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
     """Return the step of each record: from the step column, the epoch, or the record number."""
     events: list[Event] = []
-    for role, name in _counters(columns, names):
+    for role, name in (*_counters(columns, names), *_unusual_counters(columns, names)):
         column = columns.load(name)
         # NaN and ±inf are not steps.
         good = column.present & (np.abs(column.values) < EXACT)
@@ -81,6 +82,25 @@ def _counters(columns: Columns, names: Mapping[str, str]) -> list[tuple[str, str
     taken = {*names.values()}
     others = (name for name in columns.names if name not in taken and normal(name) in _EPISODES)
     return [*named, *(("epoch", name) for name in others)] if "epoch" in names else named
+
+
+def _unusual_counters(columns: Columns, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the roles and columns of counters with unusual names, if their values rise.
+
+    A name that may be of anything has to count evenly.
+    """
+    taken = {*names.values()}
+    for name in columns.names:
+        unit, is_plain = counter_unit(name), is_plain_counter(name)
+        if name in taken or not (unit or is_plain):
+            continue
+        values = columns.load(name).logged
+        strides = np.diff(values)
+        if len(values) < max(columns.rows, 2) or not np.all(values == np.floor(values)):
+            continue
+        is_even = strides[0] > 0 and bool(np.all(strides == strides[0]))
+        if is_even if is_plain else _increases(values):
+            yield "step" if is_plain or unit in STEP_UNITS else "epoch", name
 
 
 def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:
@@ -156,7 +176,9 @@ def _read_step_column(
         is_foreign = normal(name) == "epoch" and "epoch" not in name.lower()
         source = f"{name!r} (the epoch)" if is_foreign else repr(name)
         note = f"no step was logged: {source} is used as the step"
-        events.append(_note(note, _COUNTER_CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
+        events.append(
+            _note(note, _COUNTER_CODES.get(counter_unit(name), EventCode.EPOCHS_AS_STEPS))
+        )
     values = column.values
     if not good.all():
         later = _records_without_steps(columns, good, loss)

@@ -187,10 +187,41 @@ def test_losses_that_follow_the_order_of_the_data_are_no_running_means(build):
 
 
 @pytest.mark.parametrize(
-    ("name", "unit"), [("Episode", "episode"), ("round", "round"), ("epoch", "epoch")]
+    ("name", "unit"),
+    [
+        *[("Episode", "episode"), ("round", "round"), ("epoch", "epoch")],
+        *[("episode_id", "episode"), ("No. of rounds", "round"), ("Epoch Count", "epoch")],
+    ],
 )
 def test_the_step_column_and_its_unit_are_reported(build, name, unit):
     assert build(log(range(9), name)).unit == unit
+
+
+@pytest.mark.parametrize(
+    "name", ["Training Step", "total_steps", "time step", "iteration number", "nb_iter", "gen", "x"]
+)
+def test_unusual_names_of_counters(build, name):
+    assert build(log([5, 10, 15, 20, 25], name)).series["loss"].steps.tolist() == [
+        5,
+        10,
+        15,
+        20,
+        25,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("num_steps", [31, 12, 57, 40, 9]),  # lengths
+        ("total_steps", [500] * 5),  # a setting
+        ("step_time", [5, 6, 7, 8, 9]),
+        ("best_epoch", [1, 2, 3, 4, 6]),
+        ("x", [1, 2, 4, 7, 9]),
+    ],
+)
+def test_other_columns_do_not_count(build, name, values):
+    assert build(log(values, name)).series["loss"].steps.tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("tau", [1.5, 5.0])
