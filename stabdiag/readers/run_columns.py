@@ -6,7 +6,9 @@ hand, columns may be named after the runs only, if the file or the first cell na
     epoch,seed 1,seed 2         perplexity;dropout 0.2;dropout 0.4
     0,2.31,2.29                 Epoch 1;629.5;621.8
 
-Columns that are named train and val are scores in a file that is named after a score.
+Columns that are named train and val are scores in a file that is named after a score. Next to a
+counter, in JSON, or if the first one falls, columns of any name are runs in a file that is named
+after a loss or a score. Names of terms, such as ``bbox``, are of its terms.
 """
 
 from __future__ import annotations
@@ -19,17 +21,30 @@ import numpy as np
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.counter_names import counter_unit
+from stabdiag.model.roles.fallbacks import fallback_columns
 from stabdiag.model.roles.names import (
     exported_run,
     is_a_loss,
     is_evaluation,
+    is_fitness,
     name_words,
     without_run,
 )
 from stabdiag.model.roles.scores import score_direction
+from stabdiag.model.roles.settings import column_setting
 from stabdiag.model.text import word_list
 from stabdiag.readers.columns import Column, Columns, StoredRun
-from stabdiag.readers.unnamed import is_named_loss, is_named_score, name_of_values
+from stabdiag.readers.unnamed import (
+    FEWEST,
+    find_loss,
+    is_course,
+    is_named_loss,
+    is_named_score,
+    is_of_a_machine,
+    may_be_losses,
+    name_of_values,
+)
 
 # Words of repeated runs, of settings and of optimizers, which tell runs apart.
 _REPEATED_RUNS: Final = frozenset(
@@ -46,6 +61,18 @@ _NAMES_OF_OPTIMIZERS: Final = frozenset(
 )
 # A column named after its split only.
 _SPLIT_ALONE: Final = lazy_pattern(r"(?i)train(?:ing)?|val(?:id(?:ation)?)?|dev|eval|test(?:ing)?")
+# Words of the terms of a loss, and of the networks that each have one.
+_TERMS: Final = frozenset(
+    word_list(
+        "box bbox boxes cls class classification obj objectness dfl loc mask rpn g d gen disc "
+        "generator discriminator critic actor policy value q kl kld recon reconstruction rec adv "
+        "gan reg regularization style content perceptual commitment vq data pde ic bc ce bce mse "
+        "l1 l2 aux auxiliary smooth cycle identity alignment contrastive distill"
+    )
+)
+# Words of the parts of a measure, and of its best value so far, which are no runs.
+_SHARES: Final = frozenset(word_list("class classes label labels layer layers task category best"))
+_MAX_RUN_COLUMNS: Final = 12
 _WORDS_OF_ACCURACIES: Final = frozenset(word_list("acc accs accuracy accuracies"))
 _NUMBER_OF_RUN: Final = lazy_pattern(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
@@ -57,7 +84,7 @@ def with_measure(columns: Columns) -> Columns:
     if splits and is_named_score(columns.source):
         return _with_split_scores(columns, splits)
     if not _are_runs(others) or any(map(_names_measure, others)):
-        return columns
+        return _with_measure_of_file(columns)
     if _names_measure(first):
         measure, kept = first.strip(), []
     elif {"step", "epoch"}.isdisjoint(assign([first]).columns) or not (
@@ -70,6 +97,59 @@ def with_measure(columns: Columns) -> Columns:
     return replace(
         columns, names=(*kept, *own), load=lambda name: columns.load(own.get(name, name))
     )
+
+
+def _with_measure_of_file(columns: Columns) -> Columns:
+    """Return columns of unknown names with the measure of the file, as runs or terms of a loss."""
+    is_loss = is_named_loss(columns.source)
+    if columns.unnamed or not (is_loss or is_named_score(columns.source)):
+        return columns
+    if any(_is_measure(name) or is_fitness(name) for name in columns.names):
+        return columns
+    if any(fallback_columns(columns.names, counted=True)):
+        return columns
+    counters = [name for name in columns.names if _is_counter(name)]
+    values = {
+        name: columns.load(name).logged.tolist()
+        for name in columns.names
+        if name not in counters and _may_name_run(name)
+    }
+    names = [name for name, own in values.items() if len(own) >= FEWEST and may_be_losses(own)]
+    if not 0 < len(names) <= _MAX_RUN_COLUMNS:
+        return columns
+    first = values[names[0]]
+    # Lists of JSON are the history of a run more often than the columns of a table.
+    is_history = bool(counters) or (is_loss and columns.format == "json")
+    if not (is_history or (find_loss([first]) is not None if is_loss else is_course(first))):
+        return columns
+    are_terms = is_loss and any(not _TERMS.isdisjoint(name_words(name)) for name in names)
+    measure = _measure_of_file(columns.source, is_loss=is_loss)
+    own = {
+        (f"{name}_loss" if are_terms else f"{name} - {measure}") if name in names else name: name
+        for name in columns.names
+    }
+    return replace(columns, names=tuple(own), load=lambda name: columns.load(own.get(name, name)))
+
+
+def _measure_of_file(source: str, *, is_loss: bool) -> str:
+    """Return the name of the loss or the score that a file is named after."""
+    name = name_of_values(source)
+    if not is_loss:
+        return name
+    return "val_loss" if is_evaluation(name) else "loss"
+
+
+def _is_counter(name: str) -> bool:
+    return not {"step", "epoch"}.isdisjoint(assign([name]).columns) or counter_unit(name) != ""
+
+
+def _may_name_run(name: str) -> bool:
+    """Return True if a name says nothing about its values."""
+    if "=" in name:
+        return True
+    is_known = bool(assign([name]).columns) or column_setting(name) is not None
+    is_known |= is_of_a_machine(name)
+    return not (is_known or name.strip().isdigit()) and _SHARES.isdisjoint(name_words(name))
 
 
 def _with_split_scores(columns: Columns, splits: Sequence[str]) -> Columns:

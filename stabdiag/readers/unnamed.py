@@ -182,8 +182,13 @@ def may_have_losses(source: str) -> bool:
     path = _without_compression(source)
     stem = normal(path.stem)
     is_output = path.suffix in _OUTPUT_SUFFIXES or re.fullmatch(_OUTPUT_NAME, stem) is not None
-    is_other = any(re.search(pattern, stem) for pattern in (_MEASURE, _OF_A_MACHINE))
+    is_other = re.search(_MEASURE, stem) is not None or is_of_a_machine(stem)
     return is_output and not (is_other or assign([name_of_values(source)]).columns)
+
+
+def is_of_a_machine(name: str) -> bool:
+    """Return True if a name is of the state of a machine, or of a time."""
+    return re.search(_OF_A_MACHINE, normal(name)) is not None
 
 
 def _without_compression(source: str) -> PurePath:

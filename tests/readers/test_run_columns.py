@@ -36,6 +36,39 @@ def test_columns_are_named_after_runs(put, file, text):
     assert len(series["loss"].values) == 9
 
 
+@pytest.mark.parametrize(
+    ("file", "heading"),
+    [
+        ("loss_of_oaks.csv", ("Epoch No.", "Oak", "Elm")),
+        ("mse.csv", ("round", "oak", "time")),
+        ("loss_parts.csv", ("iteration", "G", "D")),  # two networks, and terms of a loss
+        ("loss.csv", ("epoch", "kl", "recon")),
+    ],
+)
+def test_columns_of_any_name_have_the_measure_of_the_file(put, file, heading):
+    series = stabdiag.read(put(table(*heading), file)).series
+    assert len(series["loss"].values) == 9
+    assert series["loss"].values[0] in (2.5, 1.25)
+
+
+@pytest.mark.parametrize(
+    ("file", "runs", "first"),
+    [
+        ("loss_values.json", ["baseline"], ("loss", 2.5)),
+        ("losses.json", ["oak", "elm"], ("loss", 2.5)),
+        ("loss_history.json", ["lr=0.1", "lr=0.01"], ("loss", 2.5)),
+        ("test_loss.json", ["oak", "elm"], ("loss", 2.5)),
+        ("rewards.json", ["oak", "elm"], ("reward", 2.5)),
+    ],
+)
+def test_lists_of_any_name_have_the_measure_of_the_file(put, file, runs, first):
+    text = json.dumps({run: [2.5 / n for n in range(1, 12)] for run in runs})
+    role, value = first
+    assert stabdiag.read(put(text, file)).series[role].values[0] == value
+    with pytest.raises(ColumnError):
+        stabdiag.read(put(text, "times.json"))
+
+
 @pytest.mark.parametrize("file", ["accuracy.csv", "rewards.csv"])
 def test_scores_of_several_runs(put, file):
     report = stabdiag.diagnose(put(table("episode", "run_1", "run_2"), file))
@@ -83,10 +116,10 @@ def test_each_run_is_checked(put, stabdiag):
     ("file", "heading"),
     [
         ("results.csv", ("epoch", "seed 1", "seed 2")),  # no measure is named
-        ("loss.csv", ("epoch", "G", "D")),  # the losses of two networks
         ("acc.csv", ("epoch", "class_0", "class_1")),
+        ("loss.csv", ("epoch", "gpu", "memory")),
         ("loss.csv", ("name", "adam", "sgd")),  # no counter
-        ("loss.csv", ("epoch", "adam")),
+        ("cost.csv", ("oak", "elm", "fir")),
     ],
 )
 def test_other_columns_are_no_runs(put, file, heading):
