@@ -25,6 +25,7 @@ from stabdiag.readers.sniff import (
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.unwrapping.compressed import decoded, unpacked
 from stabdiag.readers.unwrapping.frames import plain_frames
+from stabdiag.readers.unwrapping.letter_spacing import without_letter_spacing
 from stabdiag.readers.unwrapping.line_wraps import joined_lines
 from stabdiag.readers.unwrapping.listed import unlisted
 from stabdiag.readers.unwrapping.omissions import without_omissions
@@ -172,7 +173,8 @@ def bare(stream: Stream) -> Stream:
         from stabdiag.readers.unwrapping.arrays import array_rows  # few logs are arrays
 
         plain = array_rows(plain)
-    plain = unlisted(without_omissions(unwrapped(decoded(plain))))
+    plain = without_letter_spacing(decoded(plain))
+    plain = unlisted(without_omissions(unwrapped(plain)))
     return joined_lines(plain_frames(with_json_lines(plain)))
 
 

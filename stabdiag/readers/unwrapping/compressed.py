@@ -69,14 +69,33 @@ def _description(ratio: int) -> str:
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
+# Text in UTF-16 without a mark, as Windows appends it: this share of the high bytes are NUL.
+_MIN_NUL_SHARE: Final = 0.9
+_MIN_NUL_BYTES: Final = 16
+
+
 def decoded(stream: Stream) -> Stream:
-    """Return the stream in UTF-8 if it begins with a byte order mark of UTF-16, else itself."""
+    """Return the stream in UTF-8 if it is text in UTF-16, else itself."""
     encoding = _BYTE_ORDER_MARKS.get(stream.peek(2))
+    if encoding is not None:
+        stream.read(2)
+    else:
+        encoding = _unmarked_encoding(stream.peek(_TEXT_HEAD))
     if encoding is None:
         return _without_nul_bytes(stream) if stream.peek(1) == b"\0" else stream
-    stream.read(2)
     texts = codecs.iterdecode(stream.pieces(), encoding, "replace")
     return stream.rewritten(text.encode("utf-8", "replace") for text in texts)
+
+
+def _unmarked_encoding(head: bytes) -> str | None:
+    """Return the encoding of text in UTF-16 without a byte order mark, else None."""
+    halves = head[::2], head[1::2]
+    for encoding, low, high in (("utf-16-le", *halves), ("utf-16-be", *halves[::-1])):
+        if b"\0" not in low and high.count(b"\0") >= max(
+            _MIN_NUL_BYTES, _MIN_NUL_SHARE * len(high)
+        ):
+            return encoding
+    return None
 
 
 # Limits: the NUL bytes at the head of a file, and the bytes of text after them that are checked.
