@@ -35,6 +35,7 @@ from stabdiag.readers.unwrapping.row_labels import (
     has_labeled_rows,
     without_row_labels,
 )
+from stabdiag.readers.unwrapping.typeset import untypeset
 from stabdiag.readers.unwrapping.wrapped import unwrapped
 
 # The formats whose records may have texts.
@@ -174,7 +175,7 @@ def bare(stream: Stream) -> Stream:
 
         plain = array_rows(plain)
     plain = without_letter_spacing(decoded(plain))
-    plain = unlisted(without_omissions(unwrapped(plain)))
+    plain = unlisted(without_omissions(untypeset(unwrapped(plain))))
     return joined_lines(plain_frames(with_json_lines(plain)))
 
 
