@@ -229,8 +229,8 @@ def find_table(head: bytes, source: str = "") -> TableShape | None:
     for delimiter in DELIMITERS:
         table = table_of_cells(content, delimiter, above=places[0])
         width = len(table.rows[0]) if table.rows else 0
-        if len(table.rows) == 1 and width > 2:
-            continue  # a list
+        if width > (2 if len(table.rows) == 1 else max(_MAX_UNNAMED, len(table.rows) ** 2)):
+            continue  # lists, one a row
         # Or the rows have names, below counts that have none.
         named = width and any(meaning(cell)[0] == WORD for cell in table.rows[0])
         later = [meaning(row[0])[0] == WORD for row in table.rows[1:] if row]

@@ -204,6 +204,30 @@ def test_a_row_is_named_after_its_split_in_a_file_named_after_a_loss(put, above)
         stabdiag.diagnose(put(text, "curve.csv"))
 
 
+@pytest.mark.parametrize("separator", [",", " ", "\t"])
+@pytest.mark.parametrize("is_numbered", [False, True])
+def test_a_few_long_rows_need_no_names_in_a_file_named_after_a_loss(put, separator, is_numbered):
+    falls = [2.5 / (n + 1) for n in range(14)]
+    turns = [2.75 / (n + 1) + max(0, n - 6) / 4 for n in range(14)]
+    lines = [separator.join(map(repr, row)) for row in (falls, turns)]
+    if is_numbered and separator != " ":
+        above = separator.join(["", *map(str, range(14))])
+        lines = [above, *(f"{n}{separator}{line}" for n, line in enumerate(lines))]
+    text = "\n".join([*lines, ""])
+    series = stabdiag.diagnose(put(text, "losses.csv")).history.series
+    assert series["loss"].values.tolist() == falls
+    assert series["eval_loss"].values.tolist() == turns
+    for name, content in (("data.csv", text), ("losses.csv", text + "\n".join(lines[-1:] * 4))):
+        with pytest.raises(LogError):
+            stabdiag.diagnose(put(content, name))
+
+
+@pytest.mark.parametrize(("name", "role"), [("rewards.txt", "reward"), ("cost.txt", "loss")])
+def test_the_only_row_of_a_file_may_have_any_name(put, name, role):
+    series = stabdiag.diagnose(put(f"oak: {', '.join(map(str, MANY))}\n", name)).history.series
+    assert series[role].values.tolist() == MANY
+
+
 @pytest.mark.parametrize("sign", [": ", ",", "\t", " = "])
 def test_a_row_may_have_all_values_of_a_name(put, sign):
     rows = {

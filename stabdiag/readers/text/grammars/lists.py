@@ -9,7 +9,8 @@
 
 Flower prints each value with its round: losses_centralized [(0, 2.30), (1, 2.28), (2, 2.24)].
 A row of a table may have all values of a name: train loss, 2.302, 2.295, 2.281, 2.279. In a file
-named after a loss or a score, a row may be named after its split, and a single row needs no name.
+named after a loss or a score, a row may be named after its split or have any name if it is the only
+one, and a few rows of the same length need no names.
 
 A list without a name is one of losses if the text above names a loss, or if it is the whole text
 and the name of the file does not contradict. It may be printed again each time it has grown. The
@@ -41,6 +42,7 @@ from stabdiag.readers.unnamed import (
     is_course,
     is_named_loss,
     is_named_score,
+    may_be_evaluated,
     may_be_losses,
     name_of_course,
     name_of_values,
@@ -98,6 +100,10 @@ _NAMED_ROW: Final = lazy_pattern(
     rb"(?m)^[ \t]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,2})[ \t]{0,8}[:=,;\t][ \t]{0,8}"
     + _ROW
 )
+_MAX_LISTED_ROWS: Final = 4
+# What pandas writes around rows: the numbers of the columns, and those of the rows.
+_NUMBERS_OF_COLUMNS: Final = lazy_pattern(rb"\s*[,;\t]0(?:[,;\t]\d{1,6})+[ \t\r]*\n")
+_NUMBER_OF_ROW: Final = lazy_pattern(rb"(?m)^\d{1,2}[,;\t]")
 # A list begins with one of these; the second is the full-width one of Chinese and Japanese texts.
 _OPENING_BRACKETS: Final = (b"[", b"\xef\xbc\xbb")
 
@@ -179,13 +185,44 @@ def _with_brackets(data: bytes, source: str) -> bytes:
         if row is not None:
             return b"[%b]" % row[1].replace(b";", b",")
         measure = "loss" if is_named_loss(source) else name_of_values(source)
+        data = _with_names(data, measure)
+    is_only = len(_NAMED_ROW.findall(data)) == 1
 
     def bracketed(row: re.Match[bytes]) -> bytes:
         name = row[1].decode("ascii")
-        name = f"{name}_{measure}" if measure and SPLIT.fullmatch(name) else name
+        if measure and SPLIT.fullmatch(name):
+            name = f"{name}_{measure}"
+        elif measure and is_only and not _is_measure(name):
+            name = measure
         return b"%b: [%b]" % (name.encode(), row[2].replace(b";", b","))
 
     return _NAMED_ROW.sub(bracketed, data)
+
+
+def _with_names(data: bytes, measure: str) -> bytes:
+    """Return a text of a few rows of the same length, and nothing else, with names for the rows.
+
+    A second row that may be of an evaluation is named after it.
+    """
+    numbered = _NUMBERS_OF_COLUMNS.match(data)
+    rows = _NUMBER_OF_ROW.sub(b"", data[numbered.end() :]) if numbered else data
+    matches = [_ONE_ROW.match(row) for row in rows.strip().split(b"\n", _MAX_LISTED_ROWS)]
+    values = [_values(match[1].replace(b";", b",")) for match in matches if match is not None]
+    lengths = {*map(len, values)}
+    if not 1 < len(values) == len(matches) <= _MAX_LISTED_ROWS or len(lengths) > 1:
+        return data
+    if min(lengths) < _MIN_LONG_LIST:
+        return data
+    first, second = ([*map(as_float, row)] for row in values[:2])
+    names = [measure, *(f"{measure}_{n}" for n in range(2, len(values) + 1))]
+    if measure == "loss" and len(values) == 2 and may_be_evaluated(second, first):
+        names[1] = f"val_{measure}"
+    named = zip(names, values, strict=True)
+    return b"\n".join(b"%b: %b" % (name.encode(), b", ".join(row)) for name, row in named)
+
+
+def _is_measure(name: str) -> bool:
+    return is_a_loss(name) or is_evaluation(name) or _is_score(name) or is_setting(name)
 
 
 def _short_history(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
