@@ -238,8 +238,11 @@ def _is_other_measure(column: Sequence[float]) -> bool:
 def may_overfit(loss: Sequence[float], others: Sequence[Sequence[float]]) -> bool:
     """Return True if one of the other columns may be a loss that rises, while the first does not.
 
-    It may be the loss of an evaluation. A first column that is lost at its end is the loss.
+    It may be the loss of an evaluation. A first column that is lost at its end is the loss. One
+    that never falls is none, if another one never rises.
     """
+    if len(loss) >= MIN_SMOOTH and _only_falls(loss[::-1]) and not _ends_lost(loss):
+        return any(_only_falls(other) and not is_rate(other) for other in others)
     return not (_rises(loss) or _ends_lost(loss)) and any(
         _rises(other) or _turns(other, loss) for other in others
     )

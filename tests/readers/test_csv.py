@@ -300,7 +300,19 @@ def test_several_unnamed_columns_in_a_file_named_after_a_loss_are_losses(log, ro
     columns = log(text, "loss.csv")
     assert (columns.names, columns.unnamed) == (("step", "loss", "loss_2"), True)
     assert columns.load("loss_2").values[0] == -3.5
-    assert log(text.replace("0,2.5,", "0.5,2.5,"), "train_loss.csv").names[-1] == "loss_3"
+    uncounted = "".join(
+        f"{4.5 - n / 8},{line.partition(',')[2]}\n" for n, line in enumerate(text.split())
+    )
+    assert log(uncounted, "train_loss.csv").names[-1] == "loss_3"
+
+
+def test_a_first_column_that_only_rises_is_no_loss_next_to_one_that_only_falls(log):
+    text = "".join(f"{54.5 + n / 7},{2.5 - n / 40},{0.25 + n % 3}\n" for n in range(30))
+    with pytest.raises(LogError, match="without a header"):
+        log(text, "loss.csv")
+    # The rate of a run that diverges falls, too.
+    text = "".join(f"{4.5 + n / 7},{0.1 - n / 400}\n" for n in range(30))
+    assert log(text, "loss.csv").names == ("loss", "loss_2")
 
 
 def course(delimiter, *, columns, rows=30):
