@@ -223,9 +223,13 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
         word[strays] = [not any(map(str.isdigit, text)) for text in words]
         return Column(values=values, present=numbers, null=null | word, stray_rows=strays)
     times = spelled_seconds(words)
-    numbers_in_words = leading_counts(words) if times is None else times
-    if numbers_in_words is not None:
-        return _from_words(numbers_in_words, states, is_time=times is not None)
+    if times is not None:
+        return _from_times(times, states)
+    counts = leading_counts(words)
+    if counts is not None:
+        values = np.where(numbers, values, np.nan)
+        values[states == WORD] = counts
+        return Column(values=values, present=numbers | (states == WORD), null=null)
     code = {word: number for number, word in enumerate(dict.fromkeys(words))}
     codes = np.full(len(values), np.nan)
     codes[states == WORD] = list(map(code.__getitem__, words))
@@ -248,10 +252,10 @@ def _constant_masks(rows: int) -> tuple[Mask, Mask]:
     return np.broadcast_to(True, rows), np.broadcast_to(False, rows)
 
 
-def _from_words(numbers: Floats, states: Bytes, *, is_time: bool) -> Column:
+def _from_times(times: Floats, states: Bytes) -> Column:
     values = np.full(len(states), np.nan)
-    values[states == WORD] = numbers
+    values[states == WORD] = times
     present = np.isfinite(values)
     null = states == NULL
     strays = np.flatnonzero(~present & ~null & (states != ABSENT))
-    return Column(values=values, present=present, null=null, is_time=is_time, stray_rows=strays)
+    return Column(values=values, present=present, null=null, is_time=True, stray_rows=strays)

@@ -8,7 +8,7 @@ import pytest
 
 import stabdiag
 from stabdiag.readers.values import not_finite
-from stabdiag.readers.words import NULL, NUMBER, WORD, meaning
+from stabdiag.readers.words import NULL, NUMBER, WORD, leading_counts, meaning
 
 LAST_GOOD, STEPS = 30, 60
 
@@ -195,3 +195,27 @@ def test_a_mean_in_parentheses_is_not_the_value(tmp_path):
 def test_a_mark_behind_a_number_is_not_part_of_it(cell, state, number):
     assert meaning(cell)[0] == state
     np.testing.assert_equal(meaning(cell)[1], number)
+
+
+@pytest.mark.parametrize(
+    ("cells", "steps"),
+    [
+        (["500", "1k", "1.5k", "2k", "2.5K"], [500, 1000, 1500, 2000, 2500]),
+        (["5k", "10k", "15k", "0.02M", "~25k"], [5000, 10000, 15000, 20000, 25000]),
+        (["0", "500", "1 000", "1 500", "2 000"], [0, 500, 1000, 1500, 2000]),
+        (["1/5", "2/5", "3/5", "4/5", "5"], [1, 2, 3, 4, 5]),
+    ],
+)
+@pytest.mark.parametrize("form", ["| {} | {} |", "{};{}", "{}\t{}"])
+def test_counts_with_units_are_numbers(tmp_path, cells, steps, form):
+    rows = [("Step", "Loss"), *((cell, 2.5 - n / 4) for n, cell in enumerate(cells))]
+    (tmp_path / "table.md").write_text("".join(form.format(*row) + "\n" for row in rows))
+    loss = stabdiag.read(tmp_path / "table.md").series["loss"]
+    assert loss.steps.tolist() == steps
+
+
+@pytest.mark.parametrize(
+    "cells", [["4k", "8k", "hd"], ["1 00", "2 00", "3 00"], ["2k5", "3k", "4k"]]
+)
+def test_other_words_with_digits_are_no_counts(cells):
+    assert leading_counts(cells) is None
