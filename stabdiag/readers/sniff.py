@@ -11,6 +11,7 @@ from textwrap import shorten
 from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers.in_text import are_objects_in_text, is_table_in_text
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
@@ -205,8 +206,9 @@ def _redirect(stream: Stream) -> str:
     return "< FILE" if stream.name == STANDARD_INPUT else f"< {shlex.quote(stream.name)}"
 
 
-# The format of a table of numbers.
+# The formats of a table of numbers, and of JSON objects.
 CSV: Final = "csv"
+JSON_LINES: Final = "jsonl"
 
 # If the first line of a log is damaged, its suffix selects one of these formats.
 _BY_SUFFIX: Final = tuple(candidate for candidate in READERS if candidate.suffixes)
@@ -251,9 +253,12 @@ def detect(stream: Stream) -> Reader | None:
     if detected is reader(CSV):
         from stabdiag.readers.csv.dialect import lists_scores
 
-        is_other = b"oss" in head and _is_table_in_text(stream)
+        is_other = b"oss" in head and is_table_in_text(head, is_complete=is_complete)
         if is_other or lists_scores(head, is_complete=is_complete):
             detected = None
+    if detected is reader(JSON_LINES) and are_objects_in_text(head):
+        other = _text(stream) or _first(_LAST, head, is_complete=is_complete)
+        detected = other or detected
     if detected is None and not_text(head) is None:
         detected = _text(stream) or _fallback(stream, head, is_complete=is_complete)
     return detected
@@ -283,24 +288,6 @@ def has_known_names(detected: Reader, stream: Stream) -> bool:
 
     head, is_complete = stream.head()
     return not has_only_unknown_columns(head, stream.name, is_complete=is_complete)
-
-
-def _is_table_in_text(stream: Stream) -> bool:
-    """Return True if a table has no loss, but other lines of its text have one.
-
-    A Markdown table of names and values may be above the table of the epochs.
-    """
-    from stabdiag.readers.csv.dialect import detect_dialect, has_loss
-    from stabdiag.readers.text.lines.grammar import is_a_loss
-
-    head, is_complete = stream.head()
-    dialect = detect_dialect(head, is_complete=is_complete)
-    if dialect is None:
-        return False
-    is_of_names = dialect.delimiter == "|" and not any(map(is_a_loss, dialect.names))
-    if is_of_names and reader("printed-table").sniff(head, is_complete=is_complete):
-        return True
-    return not has_loss(dialect) and reader("text").sniff(head, is_complete=is_complete)
 
 
 def _is_source_code(stream: Stream, head: bytes) -> bool:
@@ -357,7 +344,7 @@ def _fallback(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | Non
     if by_suffix is not None and is_whole and not _has_record(by_suffix, stream, longer):
         by_suffix = None
     # JSON lines may be damaged from the first line on. A file named CSV may be another table.
-    if by_suffix is reader("jsonl"):
+    if by_suffix is reader(JSON_LINES):
         return by_suffix
     return _first(_LAST, longer, is_complete=is_whole) or by_suffix
 
@@ -397,4 +384,4 @@ def _by_suffix(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | No
     for candidate in _BY_SUFFIX:
         if stem.endswith(candidate.suffixes):
             return candidate
-    return reader("jsonl") if head.lstrip().startswith(b'{"') else None
+    return reader(JSON_LINES) if head.lstrip().startswith(b'{"') else None

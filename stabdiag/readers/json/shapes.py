@@ -15,6 +15,9 @@ from stabdiag.readers.words import NULL, NUMBER, meaning
 # A list of objects or of lists, as against a line of text that begins with a bracket.
 _LIST: Final = lazy_pattern(rb"\[\s*(?:\{\s*(?:[\"}]|\Z)|\[|\](?=\s*(?:[\n,\]]|\Z))|\Z)")
 
+# A confusion matrix, as NumPy prints it: [[970   2]
+_NUMPY_ARRAY: Final = lazy_pattern(rb"\[{1,4}\s*[-+]?\d[\d.e+-]*[ \t]+[-+\d.]")
+
 # An object whose first member is a list, or an object again.
 _TABLE_FIRST: Final = lazy_pattern(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:\{\s*"|\[)')
 
@@ -45,6 +48,8 @@ def is_document(head: bytes, *, is_complete: bool) -> bool:
     """Return True if a text is one JSON document, rather than one object per line. Cached."""
     text = head.removeprefix(b"\xef\xbb\xbf").strip()
     if text.startswith(b"["):
+        if _NUMPY_ARRAY.match(text) or _has_text_below_list(text):
+            return False
         return _LIST.match(text) is not None or _is_of_numbers(text)
     if not text.startswith(b"{"):
         return False
@@ -64,6 +69,15 @@ def is_document(head: bytes, *, is_complete: bool) -> bool:
         )
         return opened or (first.endswith(b",") and remainder.lstrip().startswith(b'"'))
     return _is_table(first) if is_complete else _TABLE_FIRST.match(text) is not None
+
+
+def _has_text_below_list(text: bytes) -> bool:
+    """Return True if a whole list on the first line is above a line of text."""
+    first, _, below = text.partition(b"\n")
+    is_whole = first.rstrip().endswith(b"]") and first.count(b"[") == first.count(b"]")
+    below = below.strip()
+    is_json = below.startswith((b"[", b",")) or (below[:1] == b"{" and below[1:2] != b"'")
+    return is_whole and bool(below) and not is_json
 
 
 def _has_text_below(text: bytes) -> bool:
