@@ -65,6 +65,7 @@ from stabdiag.readers.text.names.keras_bars import find_test_bars
 from stabdiag.readers.text.names.name_lists import find_name_lists
 from stabdiag.readers.text.names.notations import find_decimal_commas, find_notations
 from stabdiag.readers.text.names.positions import find_counter
+from stabdiag.readers.text.names.prose import find_prose
 from stabdiag.readers.text.names.split_scores import are_scores, find_split_scores
 from stabdiag.readers.text.names.standard_names import find_normalizations, normalize
 
@@ -84,10 +85,13 @@ def evidence(data: bytes) -> TextEvidence | None:
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
+    prose = (*find_prose(data),)
+    data = normalize(data, prose)
     commas = find_decimal_commas(data)
     data = normalize(data, commas)
     scores = (*find_split_scores(data),)
     normalizations = (
+        *prose,
         *commas,
         *find_normalizations(data),
         *find_counted_names(data),

@@ -1,0 +1,65 @@
+"""Hide the numbers of sentences around a log: ``I had a loss of 0.5 at epoch 10 before``.
+
+People post a log between sentences about it. A number in a sentence is no record, and its epoch is
+no restart of the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.grammar import Normalization
+
+# Only posts and short logs have such sentences, and this many lines with a loss are a log.
+_MAX_POST: Final = 1 << 18
+_MIN_RECORDS_AROUND: Final = 4
+
+# Words that people write and programs do not print.
+_OF_PEOPLE: Final = (
+    rb"I|I'm|I've|I'd|[Mm]y|[Mm]e|[Ww]e|[Oo]ur|[Uu]s|[Yy]ou|[Yy]our|[Ii]t's|[Dd]oesn't|[Dd]on't"
+    rb"|[Dd]idn't|[Ii]sn't|[Cc]an't|[Ww]hy|[Bb]ecause|[Hh]owever|[Aa]nyone|[Tt]hanks|[Gg]uys|[Hh]ello"
+    rb"|but|should|would|seems?|looks|yesterday|week|someone|else"
+)
+_HAS_WORD_OF_PEOPLE: Final = lazy_pattern(rb"(?<![\w'./-])(?:%b)(?![\w'./=:-])" % _OF_PEOPLE)
+# Four words in a row.
+_FOUR_WORDS: Final = rb"(?:(?<![\w-])[A-Za-z'][A-Za-z']{0,20},? ){4}"
+_SENTENCE_WITH_NUMBER: Final = (
+    rb"(?m)^(?=[^\n]{0,400}?%b)(?=[^\n]{0,400}?(?<![\w'./-])(?:%b)(?![\w'./=:-]))"
+    rb"(?![^\n]{0,400}?\b(?:nan|NaN|NAN|inf|Error|Exception)\b)[^\n]{0,400}\d[^\n]{0,400}$"
+    % (_FOUR_WORDS, _OF_PEOPLE)
+)
+# The summary of a run, as W&B prints it below the log.
+_LINE_OF_WANDB: Final = rb"(?m)^wandb: [^\n]{0,200}\d[^\n]{0,200}$"
+
+_DIGIT_OF_SENTENCE: Final = lazy_pattern(rb"\d")
+_LOSS_THEN_NUMBER: Final = lazy_pattern(rb"(?i)loss[^\n]{0,20}?\d")
+
+
+def find_prose(data: bytes) -> Iterator[Normalization]:
+    """Yield the replacements that hide the numbers of sentences and of the summary of a run."""
+    if len(data) > _MAX_POST:
+        return
+    patterns = []
+    if _HAS_WORD_OF_PEOPLE.search(data) is not None:
+        patterns.append(_SENTENCE_WITH_NUMBER)
+    if b"wandb: " in data:
+        patterns.append(_LINE_OF_WANDB)
+    found = [pattern for pattern in patterns if re.search(pattern, data)]
+    others = data
+    for pattern in found:
+        others = re.sub(pattern, b"", others)
+    records = _LOSS_THEN_NUMBER.finditer(others)
+    if (
+        found
+        and sum(1 for _ in zip(range(_MIN_RECORDS_AROUND), records, strict=False))
+        == _MIN_RECORDS_AROUND
+    ):
+        for pattern in found:
+            yield Normalization((), pattern, _without_digits)
+
+
+def _without_digits(line: re.Match[bytes]) -> bytes:
+    return _DIGIT_OF_SENTENCE.sub(b"#", line[0])
