@@ -196,8 +196,9 @@ def _far_above_past(x: Floats) -> Rise | None:
     if not is_far.any():
         return None
     first = int(np.argmax(is_far)) + 1
-    # If the loss falls again, its low start may have been a coincidence.
-    if x[-1] < x[first] / 2:
+    # If the loss falls again, its low start may have been a coincidence, unless it ends far above.
+    ends_far_above = x[-1] > max(_TIMES_OF_ONE * high[first - 1], _BEYOND_GUESSING)
+    if x[-1] < x[first] / 2 and not ends_far_above:
         return None
     chance = 1 / math.comb(n, first)
     return _of_few(x, first, max(float(span[first - 1]), _LEAST), chance)

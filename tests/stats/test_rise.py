@@ -32,6 +32,10 @@ def test_ten_points_are_the_least(window):
         ([2.2, 79.4, 79.4, 79.4], True),
         ([2.2, 79.4, 79.4, 79.4, 8.0], False),
         ([0.03, 2.2, 2.1, 2.3], False),
+        # It falls again, and ends far above its start or near it.
+        ([850.0, 1.6e6, 1.1e6, 3.5e5], True),
+        ([850.0, 1.6e6, 1.1e6, 8.4e3], False),
+        ([0.003, 2.2, 2.1, 0.9], False),
         ([], False),
     ],
 )
