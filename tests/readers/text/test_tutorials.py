@@ -135,7 +135,16 @@ def test_accuracies_of_both_splits_in_capitalized_words(series, word):
 RIGHT = [9052, 9226, 9293, 9390, 9392, 9421]
 
 
-@pytest.mark.parametrize("form", ["Epoch {n}: {right} / 10000", "_Epoch {n}: {right} / 10000_\t"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Epoch {n}: {right} / 10000",
+        "_Epoch {n}: {right} / 10000_\t",
+        "Running epoch\t{n} /\t6 | {right} / 10000",
+        "Epoch {n} of 6 : {right}/10000",
+        "> Finished epoch {n} | {right} / 10000",
+    ],
+)
 def test_right_answers_are_an_accuracy(series, form):
     run = "".join(form.format(n=n, right=right) + "\n" for n, right in enumerate(RIGHT))
     accuracy = series(run)["eval_accuracy"]

@@ -19,16 +19,17 @@ def _right_answers() -> Iterator[Normalization]:
     Accuracy on training data: 940 / 1000. A position in an epoch has no line of its own.
     """
     for places in _TUTORIAL_PLACES:
-        size = b" / 1" + b"0" * places
+        size = b"1" + b"0" * places
         yield Normalization(
-            (b"poch ", size),
-            rb"(?m)^[*_# \t]{0,8}([Ee]poch {1,2}\d{1,6})[*_]{0,2} ?:[*_]{0,2} {1,4}(\d{1,9})%b"
-            rb"[*_ \t\r]{0,8}$" % size,
+            (b"poch", size),
+            rb"(?m)^[*_#> \t]{0,8}(?:[A-Z][a-z]{2,12} )?([Ee]poch[ \t]{1,4}\d{1,6})"
+            rb"(?:[ \t]{0,4}(?:/|of)[ \t]{0,4}\d{1,6})?[*_]{0,2}[ \t]{0,4}[:|][*_]{0,2}[ \t]{1,4}"
+            rb"(\d{1,9})[ \t]{0,4}/[ \t]{0,4}%b[*_ \t\r]{0,8}$" % size,
             rb"\1: test accuracy: \2e-%d" % places,
         )
         yield Normalization(
-            (b"ccuracy on ", b" data: ", size),
-            rb"(?m)^[Aa]ccuracy on (\w{4,10}) data: (\d{1,9})%b[ \t\r]{0,8}$" % size,
+            (b"ccuracy on ", b" data: ", b" / " + size),
+            rb"(?m)^[Aa]ccuracy on (\w{4,10}) data: (\d{1,9}) / %b[ \t\r]{0,8}$" % size,
             rb"\1 accuracy: \2e-%d" % places,
         )
 
