@@ -174,6 +174,35 @@ def test_calls_that_julia_shows(diagnosed):
     assert diagnosed(shown).history.series["accuracy"].steps.tolist() == [*range(1, 9)]
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "[ Info: Epoch {n}\nsum(loss.(test_x, test_y)) = {v} (tracked)\n",
+        "Epoch #{n} trainer.getError():{v}\n",
+        "epoch {n}: mean_loss(model(x), y) = {v}\n",
+        "epoch {n}\nnet.calculateCost() = {v}\n",
+    ],
+)
+def test_what_a_call_returns_is_named_after_it(diagnosed, form):
+    loss = diagnosed(lines(form)).history.series["loss"]
+    np.testing.assert_allclose(loss.values, LOSSES, atol=1e-4)
+    assert loss.steps.tolist() == [*range(1, 13)]
+
+
+def test_progress_in_percent_has_no_fixed_width(diagnosed):
+    text = "".join(
+        f"=== Epoch {epoch} / 90 ===\n"
+        + "".join(
+            f"| Progress [{'#' * at:9}][{9.7 * at + 0.42:5.2f}%] | Loss {3.5 - at / 10} |\n"
+            for at in range(4)
+        )
+        + "- Average Loss: 3.31\n"
+        for epoch in (3, 4)
+    )
+    losses = diagnosed(text).history.series["loss"].values.tolist()
+    assert losses == 2 * [3.5, 3.4, 3.3, 3.2]
+
+
 def test_an_accuracy_at_positions_in_epochs(diagnosed):
     text = "".join(
         f"| epoch {n:3d} | {at:5d}/ 2200 batches | accuracy {0.5 + n / 50 + at / 90000:8.3f}\n"

@@ -283,15 +283,25 @@ OTHER_PAIRS: Final = (
             (b"[A-Za-z]", rb"[-+\d]|nan", b": "),
         )
     ),
-    # @show in Julia: loss(x, y) = 2.31, accuracy(train_x, train_y) = 0.5, and
-    # (loss(x, y), now()) = (2.31, 2026-01-02T03:04:05)
+    # What a call returns: loss(x, y) = 2.31 and sum(loss.(x, y)) = 2.31 as Julia shows them,
+    # train.getError(): 2.31, and in Julia (loss(x, y), now()) = (2.31, 2026-01-02T03:04:05)
     *(
         Normalization(
-            (b"%b(" % name, b") = "),
-            rb"\b%b\([A-Za-z_][^()\n=]{0,60}\)(?= = %b)" % (name, NUMBER_PATTERN),
-            name,
+            (name, b")%b" % sign),
+            rb"(?<![\w.(])(?:[A-Za-z_]\w{0,20}\()?(?:\w{1,30}\.){0,3}"
+            rb"(?:get_?|calc(?:ulate)?_?|compute_?|eval(?:uate)?_?)?"
+            rb"((?:(?:train|test|val|valid|total|mean|avg)_?)?%b)\.?"
+            rb"\((?:[^()\n=]|\([^()\n]{0,40}\)){0,60}\){1,2}(?= ?%b ?%b(?:[\s,;|]|$))"
+            % (stem, sign, NUMBER_PATTERN),
+            rb"\1",
         )
-        for name in (b"loss", b"accuracy")
+        for name, stem in (
+            (b"oss", rb"[Ll]oss"),
+            (b"ccuracy", rb"[Aa]ccuracy"),
+            (b"rror", rb"[Ee]rror"),
+            (b"ost", rb"[Cc]ost"),
+        )
+        for sign in (b" =", b":")
     ),
     Normalization(
         (b"(loss(", b"), now()) = ("),
