@@ -127,6 +127,25 @@ def test_a_value_is_reported_at_a_count(put, form, unit):
 
 
 @pytest.mark.parametrize(
+    "form",
+    [
+        "iters {first}-{last}: loss {loss}",
+        "Batches {first} to {last} avg loss = {loss}",
+        "average running loss between iter [{first}, {last}] is: {loss}",
+        "average loss for discriminator at step {last}: {loss}",
+    ],
+)
+def test_a_range_counts_by_its_end(put, form):
+    lines = [
+        form.format(first=100 * n + 1, last=100 * (n + 1), loss=loss)
+        for n, loss in enumerate(LOSSES)
+    ]
+    series = stabdiag.diagnose(put("\n".join(lines) + "\n", "run.log")).history.series
+    assert [*series["loss"].values] == LOSSES
+    assert [*series["loss"].steps] == [100 * n for n in range(1, 8)]
+
+
+@pytest.mark.parametrize(
     ("form", "steps"),
     [
         ("Reward at generation {n}: {reward}", [1, 2, 3, 4, 5, 6, 7]),

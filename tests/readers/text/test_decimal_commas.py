@@ -38,6 +38,12 @@ def test_decimal_commas_are_points(read, line):
     assert read("\n".join(lines))["loss"].values.tolist() == LOSSES
 
 
+def test_a_sentence_above_a_log_may_have_a_decimal_point(read):
+    lines = [f"Epoch #{n} Error:{loss:.5f}".replace(".", ",") for n, loss in enumerate(LOSSES, 1)]
+    text = "\n".join(["It trains until error < 0.001 and printed this:", *lines])
+    assert read(text)["loss"].values.tolist() == LOSSES
+
+
 def test_a_loss_of_trillions_with_a_decimal_comma(read):
     line = "Dataset used: Train, Epoch: {n}, Accuracy:  0,48{n}352, Cross-Entropy: {n},5E+12\n"
     loss = read("".join(line.format(n=n) for n in range(1, 5)))["loss"]

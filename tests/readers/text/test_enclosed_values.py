@@ -110,6 +110,22 @@ def test_a_time_and_a_number_in_brackets_are_no_losses(tmp_path):
         api.read(path)
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Iter {n} Losses: cls {a}, box {b}",
+        "step {n} | losses cls: {a} | box: {b}",
+        "epoch {n} train losses: cls={a}; box={b}",
+    ],
+)
+def test_the_values_of_a_list_of_losses_are_losses(tmp_path, form):
+    text = "".join(form.format(n=n, a=2.5 - n / 4, b=1.25) + "\n" for n in range(1, 7))
+    (tmp_path / "run.log").write_text(text)
+    loss = api.diagnose(tmp_path / "run.log").history.series["loss"]
+    assert loss.values.tolist() == [3.75 - n / 4 for n in range(1, 7)]
+    assert loss.steps.tolist() == [*range(1, 7)]
+
+
 def test_calls_in_source_code_are_no_names(tmp_path):
     path = tmp_path / "run.log"
     path.write_text(

@@ -78,7 +78,9 @@ _OF_WHAT: Final = (
     rb"(?:[Ll]oss|[Aa]ccuracy|[Rr]ate|[Rr]ewards?|[Rr]eturns?|[Ss]core)(?: value)?"
     rb"(?: (?:averaged|computed|measured|summed))?"
     rb" (?:of|after|before|over|on|in|for|from|at|during|across|with|vs\.?|against)"
-    rb"(?: (?:the|this|a|an|all|each))?(?: (?:\d{1,9} )?[a-z][\w-]{0,20}){1,4}"
+    rb"(?: (?:the|this|a|an|all|each))?"
+    rb"(?: (?:\d{1,9} (?!is\b))?(?!(?:epoch|step|iter(?:ation)?|batch|round|episode) \d)"
+    rb"[a-z][\w-]{0,20}){1,4}"
 )
 
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31, Loss of the policy:
@@ -94,7 +96,7 @@ _SIGNS: Final = (b":", b"=", b" is ", b" was ")
 # And without a sign, loss 2.31, for known names of measurements.
 _UNSIGNED_PAIR: Final = (
     rb"(?<![\w./-])(?!%b)"
-    rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
+    rb"((?:(?!(?:INFO|DEBUG|WARN|ERROR)\b)[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
     rb"(?:[Ll]oss|LOSS|lr(?:ate)?|LR|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
     rb"|[Pp]erplexity|[Ll]ikelihood|[Oo]bjective|(?:[Ww]in|[Ss]uccess) [Rr]ate"
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|[Cc]ross[_ -]?[Ee]ntropy|nce|nll|NLL|bce|BCE"
@@ -143,9 +145,9 @@ REPORTED_AT_STEP: Final = lazy_pattern(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
     rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|[Ee]rror|ELBO|elbo|MSE|mse|NLL|nll|[Aa]ccuracy"
     rb"|Score(?= at)|[Rr]ewards?|[Rr]eturns?|[Ll]ikelihood|[Pp]erplexity|MRR"
-    rb"|(?:HITS|[Hh]its)@\d{1,4}))"
+    rb"|(?:HITS|[Hh]its)@\d{1,4})(?: (?:for|of) (?:the )?[a-z]\w{2,20})?)"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
-    rb"%b(?:(?:,? and|,|,? of|,? in)? %b)?[)\]]?(?: is | was | - | {0,3}[:=] {0,4})%b(%b)%b"
+    rb"%b(?:(?:,? and|,|,? of|,? in)? %b)?[)\]]?(?: (?:is|was):? | - | {0,3}[:=] {0,4})%b(%b)%b"
     % (_STEP_COUNT, _STEP_COUNT, _AROUND, _GROUPED_NUMBER, _VALUE_END),
 )
 # One of these is between the name and the step.

@@ -1,15 +1,16 @@
 """Names with a count: loss_0: 2.31, train_loss_e3 = 2.31, loss of epoch3is: 2.31, epoch3loss: 2.31.
 
 The names contain the step, so each line has another name. The replacements put the step in front.
-A number of a part of the model, as in Head 2 loss: 2.31, is not a step.
+A number of a part of the model, as in Head 2 loss: 2.31, is not a step. A counter may also have a
+range of counts: iter [201, 300].
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from itertools import chain, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
 from stabdiag.model.patterns import lazy_pattern
@@ -125,3 +126,23 @@ def _replacement(counted: _CountedName) -> Normalization:
         % (re.escape(before), re.escape(behind), _VALUE_OF_COUNT),
         rb"\1%b \2 %b: " % (EPOCH if is_epoch else STEP.encode(), _EPOCH_FIRST.sub(b"", name)),
     )
+
+
+# iter [201, 300], steps 201-300, between batches 51 and 100: of a few ranges, each begins where the
+# one before ends.
+_RANGE: Final = (
+    rb"\b(?:(?:between|from) )?((?i:iter(?:ation)?|step|batch|episode|epoch|update))(?:e?s)?"
+    rb"[ :=#]{1,3}[\[(]?(\d{1,9})(?: ?(?:-|,|\.\.\.?|\xe2\x80\x93|~) ?| to | and )(\d{1,9})[\])]?"
+    rb"(?![\w.,]*\d)"
+)
+_RANGES_EXAMINED: Final = 40
+_MIN_RANGES: Final = 2
+
+
+def find_ranges(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that counts the end of the range of each record."""
+    matches = islice(re.finditer(_RANGE, head), _RANGES_EXAMINED)
+    ranges = [*dict.fromkeys((int(match[2]), int(match[3])) for match in matches)]
+    follow = (0 <= after[0] - before[1] <= 1 for before, after in pairwise(ranges))
+    if len(ranges) >= _MIN_RANGES and all(first < last for first, last in ranges) and all(follow):
+        yield Normalization((), _RANGE, rb"at \1 \3")

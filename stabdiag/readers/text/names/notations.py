@@ -12,8 +12,10 @@ from itertools import chain, islice, pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.lines.grammar import Normalization
+from stabdiag.readers.text.names.counted_names import find_ranges
 from stabdiag.readers.text.names.enclosed_values import SCALAR, find_enclosed_values, is_frequent
 
 # Notations are searched for in this many bytes at the head.
@@ -30,6 +32,8 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         find_enclosed_values(head),
         _called_tensors(head),
         _dicts_of_losses(head),
+        _listed_losses(head),
+        find_ranges(head),
         _bars_in_brackets(head),
         _timed_losses(head),
         _losses_of_splits(head),
@@ -105,6 +109,7 @@ def _counts_before_words(head: bytes) -> Iterator[Normalization]:
 # Decimal commas, as programs print them in most of Europe: loss: 0,482 and 2,31, not a time,
 # 10:12:36,388. Groups of thousands have three digits, and none begins with 0.
 _MIN_FRACTIONS: Final = 3
+_MAX_POINTS: Final = 1
 
 # The end of a number: a comma after it separates two values.
 _END: Final = rb"(?=[\s;|)\]}%]|,(?:\s|$)|$)"
@@ -121,10 +126,13 @@ _DECIMAL_POINTS: Final = Normalization(
 
 
 def find_decimal_commas(data: bytes) -> tuple[Normalization, ...]:
-    """Return the replacement of decimal commas if a log has several, and no decimal point."""
+    """Return the replacement of decimal commas if a log has several, and hardly a decimal point.
+
+    A sentence above a pasted log may have one.
+    """
     head = data[:_NOTATION_BYTES]
-    # Most logs have a point soon, and the other search is slower.
-    if _DECIMAL_POINT.search(head) is not None:
+    # Most logs have points soon, and the other search is slower.
+    if len([*islice(_DECIMAL_POINT.finditer(head), _MAX_POINTS + 1)]) > _MAX_POINTS:
         return ()
     fractions = [*islice(_COMMA_FRACTION.finditer(head), _MIN_FRACTIONS)]
     return (_DECIMAL_POINTS,) if len(fractions) == _MIN_FRACTIONS else ()
@@ -261,6 +269,27 @@ def _loss_name(name: bytes, key: bytes) -> bytes:
     text = key.decode()
     keeps = b"loss" in key.lower() or score_direction(text) is not None or accuracy_role(text)
     return split + key if keeps else b"%b_%b" % (name, key.replace(b" ", b"_"))
+
+
+# Losses: cls 0.12, box 0.31: the names in the list are parts of the loss.
+_LISTED_PAIR: Final = rb"([A-Za-z][\w/]{0,20})(?:[ :=]{1,3})(%b)(?![\w.%%%%:/])" % SCALAR
+_LISTED_LOSSES: Final = (
+    rb"(?<![A-Za-z])((?:[A-Za-z]{2,12}[_ ])?[Ll]oss)es(?::| =)?[ \t]{1,4}"
+    rb"((?:%b[ \t]{0,4}[,|;]?[ \t]{0,4}){2,20})"
+) % re.sub(rb"\((?!\?)", b"(?:", _LISTED_PAIR)
+
+
+def _listed_losses(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names each loss of a list after its name in the list."""
+    if b"osses" in head and re.search(_LISTED_LOSSES, head) is not None:
+        yield Normalization((), _LISTED_LOSSES, _as_parts)
+
+
+def _as_parts(match: re.Match[bytes]) -> bytes:
+    pairs = re.findall(_LISTED_PAIR, match[2])
+    if any(assign([name.decode()]).columns for name, _ in pairs):
+        return match[0]
+    return b", ".join(b"%b: %b" % (_loss_name(match[1], name), value) for name, value in pairs)
 
 
 # Train[Cost|2.31 Acc|0.42] Test[Cost|2.40]: the words before the brackets are parts of the names.
