@@ -323,11 +323,14 @@ def test_a_clipped_perplexity_has_more_than_40_digits(diagnosed):
         "Epoch 4 results:\n  训练损失: 0.52 | 训练 Dice: 0.7\n  验证损失: 0.61 | 验证 Dice: 0.65\n",
         "Epoch 4 train loss: 0.52\nsaved\nEpoch 4 val loss: 0.61\n",
         "## Epoch 4/90\n- loss: 0.52\n- lr: 0.01\n- val_loss: 0.61\n",
+        "*Epoch=4  Time=6.5\n  TRAIN:  Cost=0.52  logp=-1.5\n  EVAL-A: Cost=0.61  logp=-1.4\n",
+        "fed.py [line:4] INFO ----Round 4----\nfed.py [line:8] INFO train_loss    0.52\n"
+        "fed.py [line:8] INFO valid_loss    0.61\n",
     ],
 )
 def test_the_block_of_a_single_epoch_is_described(diagnosed, text):
     summary = diagnosed(text).diagnosis.summary
-    assert summary.startswith("1 loss at epoch 4")
+    assert summary.startswith(("1 loss at epoch 4", "1 loss at step 4"))
     assert "The loss was 0.52" in summary
     assert "the evaluation loss 0.61" in summary
 

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.readers.text.evidence.blocks import find_block_of_losses, find_block_record
 from stabdiag.readers.text.evidence.counter_evidence import (
     evidence_at_start,
     evidence_of_few_epochs,
@@ -34,14 +35,12 @@ from stabdiag.readers.text.evidence.sample import (
     sample_tail,
 )
 from stabdiag.readers.text.evidence.single_record import (
-    find_block_record,
     find_single_epoch,
     find_single_record,
 )
 from stabdiag.readers.text.evidence.uncounted import find_uncounted
 from stabdiag.readers.text.lines.counters import EPOCH, NTH
-from stabdiag.readers.text.lines.evaluated import EVALUATED
-from stabdiag.readers.text.lines.grammar import trains
+from stabdiag.readers.text.lines.evaluated import is_evaluated
 from stabdiag.readers.text.lines.line_forms import contains, outline
 from stabdiag.readers.text.lines.measure_words import (
     BY_SPLIT,
@@ -203,11 +202,7 @@ def _find_lone_scores(data: bytes, result: TextEvidence, sample: Sample) -> froz
 
 
 def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
-    trained = {
-        name: values
-        for name, values in sample.values.items()
-        if not (name.startswith(EVALUATED) or (is_evaluation(name) and not trains(name)))
-    }
+    trained = {name: values for name, values in sample.values.items() if not is_evaluated(name)}
     training = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
     best = on_loss_lines(training) or on_loss_lines(sample.counters)
     is_training = best is not None and (best.loss in trained or not trained)
@@ -248,6 +243,7 @@ def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
         or find_uncounted(log.data, trained, sample)
         or find_short_paste(log.data, sample)
         or find_block_record(log.data)
+        or find_block_of_losses(log.data)
     )
 
 

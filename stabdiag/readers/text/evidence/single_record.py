@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, repeat
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_evaluation, is_perplexity, is_setting
+from stabdiag.model.roles.names import is_evaluation, is_perplexity
 from stabdiag.readers.text.evidence.excerpts import (
     ASSIGNS,
     MAX_PASTE,
     MAX_SHORT,
     MAX_WORDS,
-    MIN_EXCERPT,
     SENTENCE,
     find_excerpt,
     names_training_loss,
@@ -29,16 +28,15 @@ from stabdiag.readers.text.evidence.sample import (
 )
 from stabdiag.readers.text.lines.counters import (
     COARSE,
-    EPOCH,
     NTH,
     counter_value,
-    find_headings,
     is_word,
     line_counters,
 )
-from stabdiag.readers.text.lines.grammar import is_a_loss
+from stabdiag.readers.text.lines.evaluated import is_evaluated
 from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.text.lines.measure_words import makes_a_record
+from stabdiag.readers.text.lines.spans import find_spans
 from stabdiag.readers.text.lines.tokens import line_fields, lines_with_a_loss
 from stabdiag.readers.text.messages.search import find_message
 
@@ -69,13 +67,6 @@ _LONGEST_LABEL: Final = 16
 
 # The fewest values and counters on the only record of a paste.
 _MIN_RECORD: Final = 3
-
-# The fewest lines of the only record of a paste whose values are on lines of their own, and the
-# value of a loss instead of a setting.
-_MIN_BLOCK: Final = 4
-_LONG_VALUE: Final = lazy_pattern(rb"[-+]?\d{1,9}\.\d{3,60}(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|inf)")
-_IS_LOSS: Final = lazy_pattern(r"(?i)loss$|^loss of ")
-_TWO_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{2}")
 
 # (1.035 sec/step), and step 1200: loss = 2.31
 _STEP_TIME: Final = lazy_pattern(rb"\d ?(?:m?s|secs?|seconds?)/(?:step|it|iter|batch|epoch)\b")
@@ -114,6 +105,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         for names, lines in shapes.items()
         if not all(map(is_evaluation, loss_names(names)))
     }
+    trained = _without_summary(trained)
     if not trained:
         return None
     if _is_above_failure(data, sample.word):
@@ -149,6 +141,21 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     if not _has_one_record(data, sample.word):
         return None
     return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=is_positioned)
+
+
+def _without_summary(shapes: Shapes) -> Shapes:
+    """Return the shapes of lines without those that repeat the values of the only counted record.
+
+    Averaged stats: lr: 0.001 loss: 2.31
+    """
+    counted = [names for names, lines in shapes.items() if any(lines)]
+    if len(counted) != 1 or len(shapes[counted[0]]) != 1 or len(counted[0]) < MANY_VALUES:
+        return shapes
+    return {
+        names: lines
+        for names, lines in shapes.items()
+        if names in counted or counted[0][: len(names)] != names
+    }
 
 
 def _is_above_failure(data: bytes, word: bytes) -> bool:
@@ -212,28 +219,28 @@ def find_single_epoch(
 
     Each has a line of its own; the epoch is named above them or on both.
     """
-    counts = {*headings.get(EPOCH, ())}
-    if len(counts) != 1 or len(data) > MAX_SHORT or len(data.split()) > MAX_WORDS:
+    counts = {word: {*headings[word]} for word in COARSE if headings.get(word)}
+    if [*map(len, counts.values())] != [1]:
         return None
-    fields = [
-        (item, line)
-        for _, line in lines_with_a_loss(data, sample.word)
-        for item in line_fields(line)
-        if is_a_loss(item.name) or is_evaluation(item.name)
-    ]
-    losses = [
-        (item, line)
-        for item, line in fields
-        if "loss" in item.name.lower()
-        and ASSIGNS.fullmatch(line[item.at[1] : item.value[0]])
-        and not SENTENCE.search(line)
-    ]
-    trained = [(item, line) for item, line in losses if not is_evaluation(item.name)]
-    if len(trained) != 1 or len(losses) < MIN_EXCERPT:
+    if len(data) > MAX_SHORT or len(data.split()) > MAX_WORDS:
         return None
-    item, line = trained[0]
-    is_own = EPOCH in line_counters(line)
-    return TextEvidence(counter=EPOCH, loss=item.name, lines=1, rising=1.0, above=not is_own)
+    trained = [name for name in sample.values if not is_evaluated(name)]
+    evaluated = sample.values.keys() - {*trained}
+    if len(trained) != 1 or len(sample.values[trained[0]]) != 1 or not evaluated:
+        return None
+    ((epoch, _),) = counts.items()
+    line = next(
+        (
+            line
+            for _, line in lines_with_a_loss(data, sample.word)
+            if trained[0] in find_spans(line, word=sample.word)
+        ),
+        b"",
+    )
+    if not line or SENTENCE.search(line):
+        return None
+    is_own = epoch in line_counters(line)
+    return TextEvidence(counter=epoch, loss=trained[0], lines=1, rising=1.0, above=not is_own)
 
 
 def _full_record(shapes: Shapes) -> TextEvidence | None:
@@ -339,58 +346,3 @@ def _is_trained(name: str, word: bytes) -> bool:
 def _starts_with_position(data: bytes) -> bool:
     """Return True if a line with a loss begins with a position: [12/60] loss: 0.42."""
     return any(_STARTS_WITH_POSITION.match(line) for _, line in lines_with_a_loss(data))
-
-
-def find_block_record(data: bytes) -> TextEvidence | None:
-    """Return the evidence in the only records of a paste, with each value on a line of its own.
-
-    All records have lines with the same names: one with a counter, and one with a loss of several
-    digits, because settings are round.
-    """
-    if len(data) > MAX_SHORT:
-        return None
-    counts: dict[bytes, list[int]] = {}
-    for _, word, count in find_headings(data):
-        counts.setdefault(word, []).append(count)
-    lines = [line for line in data.split(b"\n") if _TWO_LETTERS.search(line)]
-    fields = [list(line_fields(line)) for line in lines]
-    single = [
-        (line, items[0]) for line, items in zip(lines, fields, strict=True) if len(items) == 1
-    ]
-    names = [item.name for _, item in single]
-    losses = [
-        item.name
-        for line, item in single
-        if _IS_LOSS.search(item.name)
-        and names_training_loss(item.name)
-        and _LONG_VALUE.fullmatch(line[slice(*item.value)])
-    ]
-    block = [*dict.fromkeys(names)]
-    records = names.count(names[0]) if names else 0
-    is_block = len(names) >= _MIN_BLOCK and names == records * block and 2 * len(names) > len(lines)
-    if not losses or not is_block or any(map(is_setting, block)):
-        return None
-    counter = _counter_of_blocks(counts, records)
-    if counter is None:
-        return None
-    return TextEvidence(
-        counter=counter,
-        loss=losses[0],
-        lines=records,
-        rising=1.0,
-        above=True,
-        is_counted_below=records == 1,
-    )
-
-
-def _counter_of_blocks(counts: Mapping[bytes, Sequence[int]], records: int) -> bytes | None:
-    """Return the counter that rises from record to record; the only one of a single record."""
-    if records == 1:
-        is_one = len(counts) == 1 and all(len({*values}) == 1 for values in counts.values())
-        return next(iter(counts), None) if is_one else None
-    rising = [
-        word
-        for word, values in counts.items()
-        if len(values) == records and all(a < b for a, b in pairwise(values))
-    ]
-    return min(rising, key=lambda word: word in COARSE, default=None)

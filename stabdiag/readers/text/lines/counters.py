@@ -36,7 +36,7 @@ _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # length of an episode.
 _COUNTER: Final = lazy_pattern(
     rb"(?=[gsinmbeurtfc\xc3\xe8])(?<![a-z])(?<!_in_)(?<!best[ _])(?<!episode[ _](?=s))"
-    rb"(?<!--)(?<!num_)(?<!max_)(?<!save_)"
+    rb"(?<![\s(\[`'\"]--)(?<!num_)(?<!max_)(?<!save_)"
     rb"(global[ _]step|step|tick|game|generation|trial|cycle|(?:total[ _])?timestep|frame"
     rb"|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"

@@ -10,7 +10,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.lines.counters import line_counters
-from stabdiag.readers.text.lines.grammar import is_a_loss
+from stabdiag.readers.text.lines.grammar import is_a_loss, trains
 from stabdiag.readers.text.lines.tokens import Field, line_fields
 
 # The prefixes of names on a line of an evaluation.
@@ -64,6 +64,11 @@ def data_label(line: bytes) -> str:
     if not words or any(word.lower() in _NO_DATA for word in words):
         return ""
     return b" ".join(words).decode("utf-8", "replace")
+
+
+def is_evaluated(name: str) -> bool:
+    """Return True for the name of a value of an evaluation, with or without a prefix."""
+    return name.startswith(EVALUATED) or (is_evaluation(name) and not trains(name))
 
 
 def under_its_heading(data: bytes, begin: int, line: bytes) -> bytes:
