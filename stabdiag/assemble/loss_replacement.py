@@ -65,7 +65,7 @@ def with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns
 
     The pretraining of a generator ends before the losses of both networks begin. A generator's loss
     may go NaN while the discriminator's continues. A loss that is occasionally undefined, or
-    undefined from the start, does not count.
+    undefined from the start, does not count, unless it is the mean of the chosen one.
     """
     columns, names = named.columns, named.names
     if "loss" not in names or not others:
@@ -93,7 +93,8 @@ def with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns
         candidates = (
             other
             for other, loss in losses
-            if _is_lost(loss, of_few=is_short) and (loss.present & counted).any()
+            if (_is_lost(loss, of_few=is_short) or _is_lost_mean(other, loss, name))
+            and (loss.present & counted).any()
         )
         reason = f"it went NaN and {name!r} did not"
     else:  # an average of this loss may stay NaN for longer
@@ -114,13 +115,23 @@ def with_means(named: NamedColumns) -> NamedColumns:
         name = named.names[role]
         total = named.columns.load(name)
         for other in named.columns.names:
-            if {*name_words(other)} - {*name_words(name)} not in _MEANS:
+            if not _names_mean(other, name):
                 continue
             if _is_multiple(total, named.columns.load(other)):
                 note = f"took {other!r} as the {role}: {name!r} is a multiple of it"
                 named = named.take({**named.names, role: other}, note)
                 break
     return named
+
+
+def _names_mean(other: str, name: str) -> bool:
+    """Return True if a column has the name of the mean of another one."""
+    return {*name_words(other)} - {*name_words(name)} in _MEANS
+
+
+def _is_lost_mean(other: str, mean: Column, name: str) -> bool:
+    """Return True if a column is the mean of a loss and never finite: the loss was not, either."""
+    return _names_mean(other, name) and not (mean.is_text or np.isfinite(mean.logged).any())
 
 
 def _is_multiple(total: Column, mean: Column) -> bool:

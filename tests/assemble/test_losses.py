@@ -51,6 +51,9 @@ def lost(values, where):
         ({"loss": [None] * 60, "lm_loss_x": LEVEL, "grad_norm": np.ones(60)}, "lm_loss_x"),
         # The loss belongs to another run of the table.
         ({"a - train/loss": LEVEL, "b - train/loss": lost(LEVEL, slice(40, 60))}, "a - train/loss"),
+        # The mean of a loss is never finite, so the loss is not, either.
+        ({"loss": LEVEL, "mean_loss": [math.nan] * 60}, "mean_loss"),
+        ({"loss": LEVEL, "aux_loss": [math.nan] * 60}, "loss"),
         # An average stays NaN for longer.
         ({"loss": lost(LEVEL, 30), "loss_ema": lost(LEVEL, slice(30, 60))}, "loss"),
         # Another loss is preferred to zeros, unless it is logged once.

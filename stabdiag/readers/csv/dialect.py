@@ -252,8 +252,10 @@ def _is_table(header: list[str], rows: list[list[str]], names: list[str]) -> boo
     )
     count = len(rows) + (names is not header)
     even = count >= fewest and all(len(row) == len(header) for row in rows)
-    # A sentence may have as many words as a line below it with names and values.
-    if len({*names}) < len(names) or any(cell.endswith(":") for row in rows[:1] for cell in row):
+    # A sentence may have as many words as a line below it with names and values, or a bar, "]".
+    if len({*names}) < len(names) or any(
+        cell.endswith(":") or cell == "]" for row in rows[:1] for cell in row
+    ):
         return False
     # A line that ends with a colon introduces what is below it.
     if header and header[-1].endswith(":") and not header[0].endswith(":"):

@@ -60,6 +60,8 @@ XLEARN = "[------------] Epoch      Train log_loss       Test log_loss          
         (XLEARN + "Time cost (sec)", "{loss}   {test}    0.500000     11.07", [0.75, 0.5, 0.25]),
         (XLEARN + "Time cost (sec)", "{loss}   {test}", [0.75, 0.5, 0.25]),
         ("[------------] Epoch      Train mse_loss     Time cost (sec)", "{loss}   1.25", None),
+        # An excerpt without the bar before the heading.
+        ("               Epoch      Train mse_loss     Time cost (sec)", "{loss}   1.25", None),
     ],
 )
 def test_the_table_of_xlearn(read, heading, row, evaluation):

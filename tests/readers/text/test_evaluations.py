@@ -330,3 +330,14 @@ def test_numbered_evaluations_are_not_named_after_their_numbers(put, label):
         for n in range(1, 21)
     )
     assert "eval_loss" not in stabdiag.read(put(text)).series
+
+
+def test_words_after_that_of_an_evaluation_are_no_training_loss(put):
+    lines = (
+        f"Epoch: {n}, Training Loss: {4 - n / 10}, Validation Loss: nan, "
+        "Validation Regression Loss nan, Validation Classification Loss: nan\n"
+        for n in range(12)
+    )
+    series = stabdiag.read(put("".join(lines))).series
+    assert series["loss"].column == "Training Loss"
+    assert series["eval_loss"].column == "Validation Loss"

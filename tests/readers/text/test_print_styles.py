@@ -189,20 +189,6 @@ def test_what_a_call_returns_is_named_after_it(diagnosed, form):
     assert loss.steps.tolist() == [*range(1, 13)]
 
 
-def test_progress_in_percent_has_no_fixed_width(diagnosed):
-    text = "".join(
-        f"=== Epoch {epoch} / 90 ===\n"
-        + "".join(
-            f"| Progress [{'#' * at:9}][{9.7 * at + 0.42:5.2f}%] | Loss {3.5 - at / 10} |\n"
-            for at in range(4)
-        )
-        + "- Average Loss: 3.31\n"
-        for epoch in (3, 4)
-    )
-    losses = diagnosed(text).history.series["loss"].values.tolist()
-    assert losses == 2 * [3.5, 3.4, 3.3, 3.2]
-
-
 def test_an_accuracy_at_positions_in_epochs(diagnosed):
     text = "".join(
         f"| epoch {n:3d} | {at:5d}/ 2200 batches | accuracy {0.5 + n / 50 + at / 90000:8.3f}\n"

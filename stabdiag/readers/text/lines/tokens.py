@@ -96,7 +96,8 @@ _SIGNS: Final = (b":", b"=", b" is ", b" was ")
 # And without a sign, loss 2.31, for known names of measurements.
 _UNSIGNED_PAIR: Final = (
     rb"(?<![\w./-])(?!%b)"
-    rb"((?:(?!(?:INFO|DEBUG|WARN|ERROR)\b)[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
+    rb"((?:(?:[Vv]al(?:idation)?|[Ee]val(?:uation)?|[Tt]est) )?"
+    rb"(?:(?!(?:INFO|DEBUG|WARN|ERROR)\b)[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
     rb"(?:[Ll]oss|LOSS|lr(?:ate)?|LR|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
     rb"|[Pp]erplexity|[Ll]ikelihood|[Oo]bjective|(?:[Ww]in|[Ss]uccess) [Rr]ate"
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|[Cc]ross[_ -]?[Ee]ntropy|nce|nll|NLL|bce|BCE"

@@ -67,14 +67,15 @@ BOOSTING: Final = (
         rb"built tree (\d{1,9}) of (\d{1,9}), train score = (?=%b)" % NUMBER_PATTERN,
         rb"iteration \1/\2, train loss = ",
     ),
-    # xLearn: [   20%      ]     2            0.512            0.534, below its heading
+    # xLearn: [   20%      ]     2            0.512            0.534, below its heading, without the
+    # bar of the heading in an excerpt
     Normalization(
-        (b"] Epoch ", b"Train ", b"Time cost (sec)"),
+        (b" Epoch ", b"Train ", b"Time cost (sec)"),
         rb"(?m)^\[ {1,6}\d{1,3}%% {1,12}\] {1,12}(\d{1,9}) {1,30}(%b)(?=[ \n]|$)" % NUMBER_PATTERN,
         rb"epoch \1 train_loss: \2",
     ),
     Normalization(
-        (b"] Epoch ", b"Train ", b" Test ", b"_loss ", b"Time cost (sec)"),
+        (b" Epoch ", b"Train ", b" Test ", b"_loss ", b"Time cost (sec)"),
         rb"(?m)^(epoch \d{1,9} train_loss: \S{1,40}) {1,30}(%b)(?=[ \n]|$)" % NUMBER_PATTERN,
         rb"\1 test_loss: \2",
     ),

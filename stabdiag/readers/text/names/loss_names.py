@@ -291,8 +291,8 @@ OTHER_PAIRS: Final = (
             rb"(?<![\w.(])(?:[A-Za-z_]\w{0,20}\()?(?:\w{1,30}\.){0,3}"
             rb"(?:get_?|calc(?:ulate)?_?|compute_?|eval(?:uate)?_?)?"
             rb"((?:(?:train|test|val|valid|total|mean|avg)_?)?%b)\.?"
-            rb"\((?:[^()\n=]|\([^()\n]{0,40}\)){0,60}\){1,2}(?= ?%b ?%b(?:[\s,;|]|$))"
-            % (stem, sign, NUMBER_PATTERN),
+            rb"\([^()\n=]{0,60}(?:\([^()\n]{0,40}\)[^()\n=]{0,40}){0,3}\){1,2}"
+            rb"(?= ?%b ?%b(?:[\s,;|]|$))" % (stem, sign, NUMBER_PATTERN),
             rb"\1",
         )
         for name, stem in (
