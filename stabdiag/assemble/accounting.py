@@ -182,6 +182,8 @@ def _missing_among(columns: Columns, name: str, rows: Mask) -> Mask:
     """
     loss, none = columns.load(name), np.zeros(columns.rows, dtype=bool)
     missing = (loss.null if is_long(columns) else ~loss.present) & rows
+    # Another column may hold the losses after the last one of this column.
+    missing[np.flatnonzero(loss.present).max(initial=0) :] = False
     at = np.flatnonzero(missing)
     # Or each loss was logged for long, and none of two in a row is missing.
     before = np.count_nonzero(loss.present[: at[0]]) if len(at) else 0

@@ -20,6 +20,15 @@ def nan_steps(history, role="loss"):
     return series.steps[~np.isfinite(series.values)].tolist()
 
 
+def test_losses_of_another_column_may_follow_values_that_are_missing(tmp_path):
+    """A loss with words from the middle on, next to a rare evaluation loss."""
+    rows = ("lost" if n > 40 else f"{2 - n / 90:.3f}" for n in range(80))
+    text = "".join(f"{n},{x},{'1.5' if n % 10 == 9 else ''}\n" for n, x in enumerate(rows))
+    path = tmp_path / "log.csv"
+    path.write_text(f"step,train_loss,val_loss\n{text}")
+    assert stabdiag.diagnose(path).diagnosis.severity == "error"
+
+
 def hidden_nan_messages(history):
     return [e.message for e in history.events if e.kind is EventKind.HIDDEN_NAN]
 
