@@ -11,7 +11,7 @@ from itertools import groupby
 
 import numpy as np
 
-from stabdiag.assemble.initial_nan import are_at_zero
+from stabdiag.assemble.initial_nan import are_at_starts
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, shown_name
 from stabdiag.model.arrays import Mask
 from stabdiag.model.events import MAX_SUMMARY, Event, EventCode, LeftOut
@@ -162,7 +162,7 @@ def _gaps(
     unknown[loss.stray_rows] = True
     missing = _missing_among(columns, name, within & ~judged & usable)
     # A bar has no loss before its first batch.
-    are_starts = "step" in names and are_at_zero(columns.load(names["step"]), missing)
+    are_starts = "step" in names and are_at_starts(columns.load(names["step"]), missing)
     unknown |= missing & (not are_starts)
     count = int(np.count_nonzero(unknown & within & ~judged))
     if count:

@@ -13,17 +13,23 @@ from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column
 
 
-def are_at_zero(counter: Column, records: Mask) -> bool:
-    """Return True if a counter is 0 at all of several records. A single one may have failed."""
-    is_zero = counter.present & (counter.values == 0)
-    are_several = np.count_nonzero(records) > 1
-    return bool(are_several and not counter.is_text and is_zero[records].all())
+def are_at_starts(counter: Column, records: Mask) -> bool:
+    """Return True if a counter is 0 at all of several records. A single one may have failed.
+
+    If it counts from 1, they are all of its ones, maybe but the first, and the counter restarts.
+    """
+    count = np.count_nonzero(records)
+    if counter.is_text or count < 2:
+        return False
+    at_zero, at_one = (counter.present & (counter.values == start) for start in (0, 1))
+    are_all_ones = not at_zero.any() and np.count_nonzero(at_one) <= count + 1
+    return bool((at_one if are_all_ones else at_zero)[records].all())
 
 
 def without_nan_at_starts(
     loss: Column, counter: Column, norm: Column | None
 ) -> tuple[Column, list[Event]]:
-    """Drop the NaN or null of each epoch from its count of 0 on, if all other losses are finite.
+    """Drop the NaN or null of each epoch from its first count on, if all other losses are finite.
 
     A progress bar prints it before the first batch, or until it has values to average, which takes
     no longer in a later epoch. NaN in the weights would persist.
@@ -33,7 +39,7 @@ def without_nan_at_starts(
     begins, ends = np.array(stretches(lost), dtype=np.int64).reshape(-1, 2).T
     is_begin = np.zeros_like(lost)
     is_begin[begins] = True
-    if not are_at_zero(counter, is_begin) or np.argmax(ends - begins):
+    if not are_at_starts(counter, is_begin) or np.argmax(ends - begins):
         return loss, []
     following = ends[ends < len(lost)]
     is_measured = norm is not None and bool(norm.present[at].any())

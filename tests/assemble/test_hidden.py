@@ -20,6 +20,20 @@ def nan_steps(history, role="loss"):
     return series.steps[~np.isfinite(series.values)].tolist()
 
 
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("value", ["NaN", "null"])
+def test_a_placeholder_at_each_start_of_a_counter_is_no_nan(tmp_path, start, value):
+    counts = [*range(start, start + 20)] * 4
+    losses = [value if n == start else f"{2 - i / 90:.3f}" for i, n in enumerate(counts)]
+    rows = [f'{{"step": {n}, "loss": {x}}}\n' for n, x in zip(counts, losses, strict=True)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(rows))
+    assert stabdiag.diagnose(path).diagnosis.slug == "healthy"
+    rows[30] = f'{{"step": {counts[30]}, "loss": NaN}}\n'
+    path.write_text("".join(rows))
+    assert stabdiag.diagnose(path).diagnosis.severity == "error"
+
+
 def test_losses_of_another_column_may_follow_values_that_are_missing(tmp_path):
     """A loss with words from the middle on, next to a rare evaluation loss."""
     rows = ("lost" if n > 40 else f"{2 - n / 90:.3f}" for n in range(80))
