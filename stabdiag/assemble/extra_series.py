@@ -156,12 +156,20 @@ def score_series(
         yield ordered_series(role, name, steps[which], column.values[which])
 
 
+def final_nulls(column: Column) -> Mask:
+    """Return a mask of the nulls of a column, if all of them follow its last number."""
+    nulls, numbers = np.flatnonzero(column.null), np.flatnonzero(column.present)
+    are_final = len(nulls) and len(numbers) and nulls[0] > numbers[-1]
+    return column.null if are_final else np.zeros_like(column.null)
+
+
 def other_loss_series(
     columns: Columns, taken: Collection[str], steps: Ints, run: Mask
 ) -> Iterator[Series]:
     """Yield the other losses of a run, each under its own name.
 
-    A value that is not a number counts as NaN: the loss was measured but is not finite.
+    A value that is not a number counts as NaN: the loss was measured but is not finite. So do nulls
+    that a format distinguishes from missing values, if all of them follow the last number.
     """
     for role, name in find_other_losses(columns.names, taken).items():
         column = columns.load(name)
@@ -169,6 +177,8 @@ def other_loss_series(
             continue
         which = column.present.copy()
         which[column.stray_rows] = True
+        if columns.distinguishes_null:
+            which |= final_nulls(column)
         which &= run
         if which.any():
             yield ordered_series(role, name, steps[which], column.values[which])

@@ -17,6 +17,7 @@ from stabdiag.assemble.accounting import unused_after_loss
 from stabdiag.assemble.extra_series import (
     changing_settings,
     failed_value_series,
+    final_nulls,
     fixed_settings,
     late_loss_parts,
     ordered_series,
@@ -108,6 +109,10 @@ def build_history(
     data, names, moved = with_clock(data, names)
     # 3. and 4. Losses, and hidden NaN in losses and gradient norms.
     data, restored = with_hidden_norms(data, null_is_nan=columns.distinguishes_null)
+    if "load_balance" in data and columns.distinguishes_null:
+        balance = data["load_balance"]
+        present = balance.present | final_nulls(balance)
+        data = {**data, "load_balance": replace(balance, present=present)}
     events += [*dropped, *moved, *restored]
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
     data = with_hidden_activations(data, losses)

@@ -36,6 +36,22 @@ def test_a_second_loss_that_goes_nan_is_a_warning(name):
     assert severities & {"warning", "error"}
 
 
+def losses_of_lines(path, name, texts):
+    """Return the findings of JSON lines with a text for each value of another loss."""
+    rows = zip(FALLING, texts, strict=False)
+    lines = (f'{{"step": {n}, "loss": {a}, "{name}": {b}}}\n' for n, (a, b) in enumerate(rows))
+    path.write_text("".join(lines))
+    return {finding.slug: finding for finding in stabdiag.diagnose(path).findings}
+
+
+@pytest.mark.parametrize("name", ["aux_loss", "kl_loss", "loss_ce"])
+def test_nulls_after_the_last_number_of_a_second_loss_are_a_warning(tmp_path, name):
+    findings = losses_of_lines(tmp_path / "log", name, ["0.5"] * 200 + ["null"] * 200)
+    assert findings["other-loss-nonfinite"].severity == "warning"
+    for texts in (["null"] * 400, ["null", "0.5"] * 200, ["0.5", "null", "null"] * 133):
+        assert "other-loss-nonfinite" not in losses_of_lines(tmp_path / "log", name, texts)
+
+
 @pytest.mark.parametrize("name", ["test_loss", "val/seen_loss", "eval_loss_ema"])
 def test_a_second_evaluation_loss_that_goes_nan_is_a_warning(name):
     findings = findings_by_slug(name, after(200, np.nan), val_loss=FALLING + 0.1)
