@@ -591,6 +591,18 @@ def test_decimal_commas_of_excel_are_read(log, encoding, above, delimiter):
     assert columns.load("Learning Rate").values[:2].tolist() == [1e-4, 1e-3]
 
 
+@pytest.mark.parametrize("last", ["2,5", "torch.nan"])
+def test_quoted_decimal_commas_between_commas_are_read(log, last):
+    columns = log(f'step,loss,lr\n1,"2,125","0,001"\n2,"2,25","0,001"\n3,"{last}","0,001"\n')
+    assert columns.load("loss").values.tolist()[:2] == [2.125, 2.25]
+    assert columns.load("lr").values.tolist() == [0.001] * 3
+
+
+def test_quoted_thousands_are_no_decimals(log):
+    columns = log('step,loss,tokens\n1,205,"1,000"\n2,204,"2,000"\n')
+    assert columns.load("tokens").values.tolist() != [1, 2]
+
+
 @pytest.mark.parametrize("header", ["step;loss;lr;gpus\n", "step;loss;gpus\n"])
 @pytest.mark.parametrize("gpus", [["0,1"], ["0,1", "2", "3"]])
 def test_a_list_with_a_comma_does_not_turn_decimals_into_thousands(log, header, gpus):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.words import NUMBER, meaning
+from stabdiag.readers.words import meaning
 
 # Numbers with a decimal comma, and a point between the thousands.
 DECIMAL_COMMA: Final = lazy_pattern(
@@ -15,6 +16,7 @@ DECIMAL_COMMA: Final = lazy_pattern(
 )
 _COMMA_IN_NUMBER: Final = lazy_pattern(r"\d,\d")
 _POINT_THOUSANDS: Final = lazy_pattern(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
+_COMMA_THOUSANDS: Final = lazy_pattern(r"[-+]?[1-9]\d{0,2},\d{3}", re.ASCII)
 
 
 def with_points(cells: Sequence[str]) -> list[str]:
@@ -38,16 +40,19 @@ def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
     """Return True if these rows have decimal commas.
 
     They have none if a number has a decimal point: ``0,1`` is a list then. An ambiguous number such
-    as 2.513 has a thousands separator only if a column that changes has mostly commas.
+    as 2.513 has a thousands separator only if a column that changes has mostly commas. Quoted cells
+    between commas, as in 12,"2,513", may have thousands separators only.
     """
     cells = [cell for row in rows for cell in row]
-    if delimiter == "," or _COMMA_IN_NUMBER.search(" ".join(cells)) is None:
+    if _COMMA_IN_NUMBER.search(" ".join(cells)) is None:
         return False
-    if not any(map(DECIMAL_COMMA.fullmatch, cells)):
+    with_comma = list(filter(DECIMAL_COMMA.fullmatch, cells))
+    if not with_comma or (delimiter == "," and all(map(_COMMA_THOUSANDS.fullmatch, with_comma))):
         return False
     with_point = [cell for cell in cells if "." in cell and not DECIMAL_COMMA.fullmatch(cell)]
     decimals = [cell for cell in with_point if not _POINT_THOUSANDS.fullmatch(cell)]
-    if any(meaning(cell)[0] == NUMBER for cell in decimals):
+    # torch.nan is none of them.
+    if any(math.isfinite(meaning(cell)[1]) for cell in decimals):
         return False
     thousands = len(with_point) > len(decimals)
     columns = zip(*(row for row in rows if len(row) == len(rows[0])), strict=True)
