@@ -111,6 +111,24 @@ def test_the_same_header_again(log):
     assert columns.notes == ("the header is repeated on line 4: several logs in one file",)
 
 
+def test_the_same_header_in_another_case(log):
+    columns = log("step,loss\n1,2\n2,3\nStep,Loss\n3,4\n")
+    assert columns.names == ("step", "loss")
+    assert columns.load("loss").values.tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize("word", ["#N/A", "#DIV/0!", "#VALUE!"])
+def test_a_failed_cell_at_the_start_of_a_row_is_no_comment(log, word):
+    columns = log(f"loss,acc\n2.5,0.5\n# a remark, not a row\n{word},0.5\n")
+    assert columns.rows == 2
+    assert np.isnan(columns.load("loss").values[1])
+
+
+def test_a_word_alone_in_the_only_column_is_a_value(log):
+    loss = log("loss\n2.5\n2.25\nlost\nlost\n").load("loss")
+    assert loss.stray_rows.tolist() == [2, 3]
+
+
 def test_another_header_starts_other_columns(log):
     columns = log("step,loss\n1,2\nstep,lr,loss\n2,0.1,3\n")
     assert columns.names == ("step", "loss", "lr")

@@ -115,7 +115,7 @@ def _begins_list(cell: str) -> bool:
 
 def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
     """Return True if a row is another header: words, some of the same names, or as many others."""
-    shared = len(set(names).intersection(cells))
+    shared = len({*map(str.lower, names)}.intersection(map(str.lower, cells)))
     if not shared:
         # A loss and a counter are two cells, and pairs such as loss=2.31 are not names.
         if not 1 < len(cells) == len(names) or all("=" in cell for cell in cells):
@@ -123,7 +123,7 @@ def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
         if not all(cell[:1].isalpha() and meaning(cell)[0] == WORD for cell in cells):
             return False
         return {"loss"} < assign(cells).columns.keys() & {"loss", "step", "epoch"}
-    if header_names(cells) == names:
+    if _is_same_header(header_names(cells), names):
         return True
     blank = {place for place, name in enumerate(names) if name == unnamed(place + 1)}
     # The first column counts: step,metric,value below step,loss,lr.
@@ -137,6 +137,11 @@ def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
         meaning(cell)[0] == WORD or (not cell and place in blank)
         for place, cell in enumerate(cells)
     )
+
+
+def _is_same_header(header: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    """Return True if two headers differ only in case: Step,Loss below step,loss."""
+    return [*map(str.lower, header)] == [*map(str.lower, names)]
 
 
 def first_rows(lines: list[str], delimiter: str) -> list[list[str]]:
@@ -241,7 +246,7 @@ def read_lines(
             joined = split_cells(with_joined_names(line), delimiter)
             cells = joined if is_next_header(joined, parsed.names) else cells
         header = header_names(cells) if is_next_header(cells, parsed.names) else None
-        if header == parsed.names:
+        if header is not None and _is_same_header(header, parsed.names):
             parsed.repeated.append(number)
             continue
         if header is not None and not _has_rows(lines[at : at + _MAX_TO_ROW], delimiter, header):
@@ -302,8 +307,9 @@ def _plain(text: str, names: tuple[str, ...], delimiter: str) -> _Cells | None:
     """Return the records of a block if each line is a plain record, else None."""
     if any(sign in text for sign in _ODD if sign != delimiter) or len(names) < 2:
         return None
-    # A header among the records would contain a name.
-    if any(name in text for name in names):
+    # A header among the records would contain a name, perhaps in another case.
+    lowered = text.lower()
+    if any(name.lower() in lowered for name in names):
         return None
     rows = [line.split(delimiter) for line in text.removesuffix("\n").split("\n")]
     width = len(names)
@@ -367,6 +373,8 @@ def _error_message(cells: Sequence[str], expected: int, *, cut: bool) -> str:
         return "breaks off"
     if len(cells) != expected:
         return f"{plural(len(cells), 'cell')} under a header of {expected}"
+    if expected == 1 and " " not in cells[0]:
+        return ""  # a value that is not a number
     return "only words" if is_prose(cells) else ""
 
 
