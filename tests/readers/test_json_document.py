@@ -502,6 +502,14 @@ def test_a_record_that_breaks_off_below_its_loss(tmp_path, opening, loss):
     assert (diagnosis.severity, diagnosis.step) == ("error", 700)
 
 
+@pytest.mark.parametrize(("bound", "is_cut"), [(", ", True), (",\n", False)])
+def test_a_list_on_one_line_is_written_in_one_piece(log, bound, is_cut):
+    records = [json.dumps({"step": n, "loss": 2.5}) for n in range(9)]
+    columns = log("[" + bound.join(records) + bound)
+    assert columns.rows == 9
+    assert bool(columns.left_out) == is_cut
+
+
 def test_a_single_record_that_breaks_off(log):
     inside = '{"reward": 20.5, "info": {"learner": {"total_loss": 3.75, "hist": [], "kl": 0.01'
     columns = log(inside, "paste.txt")

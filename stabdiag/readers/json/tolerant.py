@@ -253,8 +253,10 @@ class Documents:
                 self._take_next()
         except _Broken as broken:
             self._faults.append((self._at, str(broken)))
-            # A list may be written record by record. An object is written in one piece.
-            self.is_cut = text.lstrip()[:1] == "{"
+            # A list may be written record by record. An object, or a list on one line, is written
+            # in one piece.
+            content = text.strip()
+            self.is_cut = content[:1] == "{" or (content[:1] == "[" and "\n" not in content)
 
     def bad(self) -> list[BadLine]:
         """Return the places that could not be read."""
