@@ -114,6 +114,8 @@ def test_text_about_failures_is_not_a_failure(tmp_path, text):
         "Skipped 0 batches with non-finite loss",
         "0 batches had a NaN loss",
         "no step had a nan loss",
+        "Will abort if loss is nan.",
+        "gradient clipping: inf norm",
     ],
 )
 def test_a_count_of_no_failures_is_none(put, line):
@@ -129,6 +131,11 @@ def test_a_count_of_no_failures_is_none(put, line):
         "trainer: cost became NaN, quit",
         "gradients are inf after 20 attempts, stop",
         "Loss overflowed the range of float16. Stopping.",
+        "Encountered Inf in the loss tensor.",
+        "optimizer step skipped: gradients contain inf (100 times in a row), aborting",
+        "la perte est nan, arrêt de l'apprentissage",
+        "loss が nan になったため終了します",
+        "Потери стали nan, обучение остановлено",
     ],
 )
 def test_other_words_for_a_failure_are_the_last_loss(put, line):

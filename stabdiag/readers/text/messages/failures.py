@@ -87,10 +87,13 @@ _FAILURE_ANCHORS: Final = (
     ),
     *(b"(-inf", b"+Inf", b"+inf", b"-Inf"),
     *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf", b"ound inf"),
+    *(b"ered inf", b"ered Inf", b"ected Inf", b"ound Inf"),
     *(b"nan detected", b"nan found", b"nan in ", b"nan encountered", b"nan value"),
     *(b"nvalid loss", b"inimum loss scale", b"at minimum", b"inimum value", b"oss scale"),
     *(b"grad_scale is too small", b"caler"),
-    # "becomes", "appears": loss为nan, loss 出现 nan.
+    # "is", "became", "becomes", "appears": la perte est nan, loss为nan, loss 出现 nan.
+    *(b"est nan", b" es nan", "é nan".encode(), "è nan".encode(), "стал".encode()),
+    *("が nan".encode(), "がnan".encode(), "が NaN".encode()),
     *("가 nan".encode(), "이 nan".encode(), "가 NaN".encode(), "이 NaN".encode()),
     *("为nan".encode(), "为 nan".encode(), "现nan".encode(), "现 nan".encode()),
 )
@@ -163,7 +166,7 @@ _SUBJECT: Final = lazy_pattern(
     rb"|parameters?|activations?|logits|model|training|train|optimi(?:zation|[sz]er(?! ?[:=(]))"
     rb"|objective|network|the update"
     rb"|cost(?= (?:is|was|became|went|turned)))(?![a-z])"
-    + "|损失|梯度|損失|勾配|p(?:e|é)rdida|perdas?|perte|verlust|потер".encode(),
+    + "|损失|梯度|損失|勾配|p(?:e|é)rdida|perd(?:as?|ita)|perte|verlust|отер|strat[ay]".encode(),
 )
 # Without a name of what is not finite, the program says that it ends.
 _ENDING: Final = lazy_pattern(
@@ -190,6 +193,7 @@ _FATAL_WORDS: Final = lazy_pattern(
 _BOUND: Final = lazy_pattern(
     rb"(?<![a-z])(?:best|min|max|minimum|maximum|lowest|highest|prev|previous|init|initial|threshold"
     rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20} ?[:=] ?[-+]?inf"
+    rb"|clip\w{0,6}[\w .-]{0,20} ?[:=] ?[-+]?inf"
 )
 
 # A count of such values, which is 0; or values of the data and samples of a batch, without which it
@@ -288,7 +292,7 @@ def _failure_of_form(line: bytes) -> Failure | None:
         if _EVALUATION_METRIC.search(text) and not _TRAINING_PREFIX.search(text):
             return None
     if _GRADIENT_NAME.search(text) and not _LOSS_NAME.search(text):
-        if _SKIPS.search(text):
+        if _SKIPS.search(text) and not _ENDING.search(text):
             return Failure.SKIPPED_STEP
         return Failure.LOSS if raised or _FATAL_WORDS.search(text) else Failure.GRADIENT
     return Failure.LOSS
