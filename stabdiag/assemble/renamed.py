@@ -35,7 +35,7 @@ _OPTIONAL: Final = {
 _PREFIXES: Final = frozenset(
     {
         *("train", "training", "trainer", "metrics", "log", "logs", "global"),
-        *("data", "values", "stats", "payload", "event", "info"),
+        *("data", "values", "stats", "payload", "event", "info", "the"),
     }
 )
 

@@ -189,3 +189,18 @@ def test_losses_of_two_stages_are_not_joined(written):
 def test_a_loss_logged_with_another_is_not_its_continuation(written):
     path = written("", lambda n: f'{{"step": {n}, "loss": 2.5, "total_loss": 3.5}}', json_line)
     assert not any("is called" in event.message for event in stabdiag.read(path).events)
+
+
+def test_the_loss_in_a_sentence_continues_the_loss(written):
+    path = written("", text_line, text_line)
+    lines = [f"step {n} loss {3 - n / 60:.4f} lr 0.1" for n in range(60)]
+    lines += [f"At step {n} the loss was {3 - n / 60:.4f}." for n in range(60, 90)]
+    path.write_text("\n".join(lines))
+    assert len(stabdiag.read(path).series["loss"]) == 90
+
+
+def test_the_best_model_below_json_lines_is_not_left_out(written):
+    path = written("", json_line, json_line)
+    lines = [f'{{"step": {n}, "loss": {3 - n / 60:.4f}}}' for n in range(90)]
+    path.write_text("\n".join([*lines, "Best model saved (epoch 12, loss 1.5121)."]))
+    assert stabdiag.diagnose(path).diagnosis.slug == "healthy"

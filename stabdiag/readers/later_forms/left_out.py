@@ -37,7 +37,7 @@ _EVALUATION_NAME: Final = lazy_pattern(
 
 # A line below a training: Best loss: 2.01, final train loss = 1.98
 _SUMMARY_NAME: Final = lazy_pattern(
-    r"(?<![a-z])(?:best|final|lowest|min|minimum|smallest|overall)(?![a-z])[\w ./:(=-]{0,30}loss",
+    r"(?<![a-z])(?:best|final|lowest|min|minimum|smallest|overall)(?![a-z])[\w .,/:(=-]{0,30}loss",
     re.IGNORECASE,
 )
 
