@@ -20,7 +20,9 @@ from stabdiag.model.patterns import lazy_pattern
 NULL_WORDS: Final = frozenset(
     {
         *("", "null", "none", "nil", "na", "n/a", "n.a.", "<na>", "#n/a", "undefined", "missing"),
-        *("(null)", "<null>", "<none>", "\\n", "n.d.", "k.a.", "not available", "unavailable"),
+        *("(null)", "<null>", "<none>", "(none)", "<nil>", "\\n", "n.d.", "k.a.", "n. a."),
+        *("not available", "unavailable", "undef", "masked", "nicht verfügbar", "sin valor"),
+        *("нет", "无", "無", "なし", "없음"),
         *("-", "--", "---", "–", "—"),
     }
 )
@@ -43,10 +45,10 @@ PHRASES: Final = (*_NAN_PHRASES, *_INFINITY_PHRASES)
 # follow 1.#INF depends on the format: 1.#INF00, and 1.#J or 1.$ when a short format rounds it.
 # YAML writes .nan, AIX writes NaNQ.
 _NAN: Final = (
-    r"\.?nan(?:\(\w{0,40}\)|[qf](?!\w)|e[-+]?\d{1,3}|/nan)?|nan\d{2}"
+    r"\.?nan(?:\(\w{0,40}\)|[qf]0?(?!\w)|e[-+]?\d{1,3}|/nan)?|nan\d{2}"
     r"|1\.(?:\#(?:[qs](?:nan|n[ab]?|o)?|ind?|io|j)\d{0,12}|\$)"
 )
-_INFINITY: Final = r"\.?[np]?inf(?:inity|/inf)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
+_INFINITY: Final = r"\.?[np]?inf(?:inity|/inf|f0)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
 # A sum or a cell that has no result, as #NUM! and #ZAHL!, and a number wider than its column.
 FAILED_CELL: Final = (
     r"\#[^\s\#!?]{1,12}[!?]|\#(?:div/0|value|num|ref|err(?:or)?|zahl|wert)|overflow(?:ed|error)?"
@@ -61,7 +63,9 @@ _BAD_VALUE: Final = lazy_pattern(
     rf"(?P<sign>[-+]?)(?:(?P<infinite>{_INFINITY}|{'|'.join(_INFINITY_PHRASES)})"
     rf"|{_NAN}|{'|'.join(map(re.escape, _NAN_PHRASES))}|{FAILED_CELL})"
     rf"(?(type){_CELL_MARK}{{0,3}}(?:,[^()]{{0,100}}(?:\([^()]{{0,100}}\)[^()]{{0,100}})?)?\))"
-    rf"(?:\.|\.{{3}})?\s?%?{_CELL_MARK}{{0,3}}(?:\s(?:nats?|bits?|bp[bcd]|db|{_CELL_MARK}{{1,3}}))?"
+    # A remark, as in nan (skipped), and a unit or a mark
+    rf"(?:\.|\.{{3}}|\s\([a-z][a-z ]{{1,20}}\))?\s?%?{_CELL_MARK}{{0,3}}"
+    rf"(?:\s(?:nats?|bits?|bp[bcd]|db|{_CELL_MARK}{{1,3}}|<[-=]{{1,3}}))?"
     # A second value, as in nan (nan), nan ± 0.2, nan/nan and nan+0j, not the next of a list
     rf"(?:(?:(?:(?!\s{{0,4}}\w)[^\w./]{{1,5}}|\s?\+/-\s?)(?:{_NAN}|{_INFINITY}|\d[\d.]{{0,20}}))j?"
     rf"{_CELL_MARK}{{0,3}}){{0,3}}",

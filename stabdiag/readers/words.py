@@ -55,7 +55,7 @@ _MARKED_NUMBER: Final = (
 )
 # A word in brackets says what a number is: 2.31 (mean), 2.31 (tracked) of Julia
 _QUALIFIED_NUMBER: Final = (
-    r"(?a)([-+]?(?:\d{1,30}(?:\.\d{0,30})?(?:e[-+]?\d{1,4})?|nan|inf)) {1,2}\([a-z]{2,20}\)"
+    r"(?a)([-+]?(?:\d{1,30}(?:\.\d{0,30})?(?:e[-+]?\d{1,4})?|nan|inf)) {1,2}\([a-z][a-z ]{1,20}\)"
 )
 _MARKS: Final = ("*", "_", "`")
 

@@ -59,8 +59,15 @@ IN_CELLS = (
     "{'loss': nan}",
     "Tensor(shape=[1], dtype=float32, place=Place(gpu:0), stop_gradient=False,\n       [nan])",
     "nan.",
+    "NaNf0",
+    "nan (skipped)",
+    "NaN (not a number)",
+    "NaN <--",
 )
-WITHOUT_A_VALUE = ("None", "null", "N/A", "NA", "-", "--", "undefined", "(null)", "<none>")
+WITHOUT_A_VALUE = (
+    *("None", "null", "N/A", "NA", "-", "--", "undefined", "(null)", "<none>"),
+    *("undef", "masked", "none", "нет", "无", "なし", "없음"),
+)
 SPELLINGS = (*NOT_FINITE, *WITHOUT_A_VALUE)
 
 

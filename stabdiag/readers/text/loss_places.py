@@ -25,7 +25,7 @@ from stabdiag.readers.text.lines.clean import find_positions
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
 from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, states_course
-from stabdiag.readers.values import NULL_WORDS
+from stabdiag.readers.values import NULL_WORDS, not_finite
 
 # This many records of a block show where the loss is. A place counts if several have it.
 _PLACE_SAMPLES: Final = 8
@@ -39,7 +39,7 @@ _MAX_KNOWN_NAMES: Final = 200
 # form, but not of 0x7fc0, 0/0, 1.2.3 or 1,2,3.
 _FINITE_DIGITS: Final = lazy_pattern(rb"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 _NUMBER_IN_FORM: Final = lazy_pattern(
-    rb"[-+]?(?:\.?\d+(?:(?::\d+)+|(?:,\d{3})+|,\d+)?(?:\.\d+)?(?:e[-+]?\d+)?|(?:nan|inf)\b)",
+    rb"[-+]?(?:\.?\d+(?:(?::\d+)+|(?:,\d{3})+|,\d+)?(?:\.\d+)?(?:e[-+]?\d+)?|(?:nan|inf)\b(?![!?({~]))",
     re.IGNORECASE,
 )
 _NUMBER_LEFT: Final = lazy_pattern(rb"[-+]?0(?![A-Za-z0/]|,0|\(ind\))")
@@ -62,6 +62,12 @@ _SHOWN_AFTER: Final = 12
 _LONGEST_TEXT_IN_PLACE: Final = 100
 _MAX_WORDS_IN_PLACE: Final = 3
 
+
+# The name of a training loss and a text without digits as its value: loss: n. a., train loss …,
+_WORDS_AS_LOSS: Final = lazy_pattern(
+    rb"(?i)((?:[a-z]{1,12}[ _/])?(?<![a-z])(?:loss|cost|learn))[\"'\]]?(?:[ \t]{0,4}[:=] ?|[ \t])"
+    rb"[\"']?([^\s\d][^\d,;|\t\n]{0,30}?)[\"']?(?=[ \t]{0,4}(?:[,;|)\]}\t\r]|$|- |  ))"
+)
 
 # The series that is judged: if the log has no training loss, an evaluation loss or a score.
 _JUDGED: Final = ("loss", "eval_loss", "reward", "accuracy", "eval_accuracy", "score")
@@ -100,6 +106,8 @@ class LossPlaces:
         self._has_loss_at_start = False
         # Those since the last record that end where their loss should be.
         self._open = 0
+        # The records of a log without a training loss that have a text in its place.
+        self._worded = 0
 
     def copy(self) -> Self:
         """Return a copy for trial additions."""
@@ -142,6 +150,11 @@ class LossPlaces:
                 self._learned[part.names] += 1
                 lines = lines or written.split(b"\n")
                 self._learn(data, lines, part, name)
+        if with_loss and _is_often_empty(name):
+            lines = lines or written.split(b"\n")
+            self._worded += _count_words_as_loss(
+                lines, sorted(line_numbers(data, _starts(with_loss)))
+            )
         places = [place for place, count in self._seen.items() if count >= _MIN_PLACE_SAMPLES]
         forms = self._other_forms(outline(written), places) if places else frozenset()
         if not forms:
@@ -212,6 +225,10 @@ class LossPlaces:
     def left_out(self) -> list[LeftOut]:
         """Return the entry for these lines."""
         is_loss = not _is_often_empty(self._name)
+        if self._worded and not is_loss:
+            lines = plural(self._worded, "record has no number", "records have no number")
+            message = f"{lines} in the place of the training loss"
+            return [LeftOut(code=EventCode.CELLS_LEFT_OUT, message=message, count=self._worded)]
         # A score or an evaluation has a placeholder where it is not measured.
         # A killed program may have left the last line, or one above a restart.
         count = self._count + max(self._open - 1, 0)
@@ -248,6 +265,26 @@ def _is_often_empty(name: str) -> bool:
 
 def _starts(parts: Iterable[TextPart]) -> Iterable[int]:
     return (start for part in parts for start in part.starts)
+
+
+def _count_words_as_loss(lines: Sequence[bytes], records: Sequence[int]) -> int:
+    """Count the records with a text as the training loss, if the first ones have one."""
+    samples = records[: 2 * _MIN_PLACE_SAMPLES]
+    if sum(_has_words_as_loss(lines[number]) for number in samples) < _MIN_PLACE_SAMPLES:
+        return 0
+    return sum(_has_words_as_loss(lines[number]) for number in records)
+
+
+def _has_words_as_loss(line: bytes) -> bool:
+    """Return True if a line has no number for a training loss: a null, a spelling, or signs."""
+    for match in _WORDS_AS_LOSS.finditer(line[:MAX_UNREAD_LINE]):
+        text = match[2].decode("utf-8", "replace").strip().lower()
+        parts = text.split("/")
+        is_spelled = text.endswith("nan") or not_finite(text) is not None or {*parts} <= NULL_WORDS
+        has_letters = any(sign.isascii() and sign.isalpha() for sign in text)
+        if (is_spelled or not has_letters) and not is_evaluation(match[1].decode()):
+            return True
+    return False
 
 
 def _places(line: bytes, cell: bytes, name: str) -> set[_Place]:
@@ -314,6 +351,7 @@ def _is_text(rest: bytes, place: _Place) -> bool:
     value = rest.removesuffix(place.after)
     words = len(value.split())
     is_short = words == 1 or (place.before[-1:] in _VALUE_SIGNS and words <= _MAX_WORDS_IN_PLACE)
+    is_short |= not_finite(value.decode("utf-8", "replace").strip()) is not None
     is_short = is_short and len(value) <= _LONGEST_TEXT_IN_PLACE
     return is_named and is_short and not _is_placeholder(value, place)
 

@@ -1,8 +1,11 @@
 """A text in the place of the loss, for which no table has a spelling."""
 
+from contextlib import suppress
+
 import pytest
 
 import stabdiag
+from stabdiag.errors import NoUsableRecord
 
 LOSSES = [f"{0.4 + 3 / (n + 1):.4f}" for n in range(60)]
 ENTROPY = "Epoch[{0}] Batch [40]\taccuracy=0.4{0}\tcross-entropy={1}"
@@ -73,6 +76,27 @@ def test_other_lines_are_no_records(put, line):
 
 def test_a_placeholder_above_the_first_loss_is_no_record(put):
     assert diagnosis(put, FORMS["a name of the loss"], ["-", "-", *LOSSES]).slug == "healthy"
+
+
+@pytest.mark.parametrize("text", ["...", "n. a.", "None/None", "qNaN", "<?>", "not available"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "epoch {0} - loss: {1} - acc: 0.5{0} - val_loss: {2} - val_acc: 0.4{0}",
+        "epoch {0}, train loss={1}, accuracy=0.5{0}",
+        "epoch {0}; Loss {1}; Val {2}",
+    ],
+)
+def test_a_log_with_a_text_as_every_training_loss_is_not_healthy(tmp_path, form, text):
+    path = tmp_path / "run.log"
+    path.write_text("".join(form.format(n, text, loss) + "\n" for n, loss in enumerate(LOSSES)))
+    with suppress(NoUsableRecord):
+        assert stabdiag.diagnose(path).diagnosis.severity in ("warning", "error")
+
+
+def test_the_name_of_a_loss_function_is_no_value(put):
+    form = "epoch {0} loss: {1} val_loss: {2}"
+    assert diagnosis(put, form, ["mse"] * 60).slug == "healthy"
 
 
 SCORES = {

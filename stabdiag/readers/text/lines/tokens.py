@@ -161,6 +161,7 @@ _BEST: Final = lazy_pattern(
 
 _BEST_LENGTH: Final = len("best ")
 
+_CONDITION: Final = lazy_pattern(r"(?i)(?:^|\s)(?:if|when) ")
 SAVES: Final = lazy_pattern(rb"(?<![a-z])(?:sav(?:ed|ing)|best|improved)(?![a-z])", re.IGNORECASE)
 
 # file=img7.png loss: 2.31, host=gpu-01.local lr 1e-4: a file, a host or a version is the value of a
@@ -232,7 +233,7 @@ class Field(NamedTuple):
 # train/val loss: 2.31 / 2.40, Loss (train/val): 2.31/2.40, loss_train/test: 2.31/2.40
 _BOTH: Final = lazy_pattern(
     rb"(?:%b[ _]([A-Za-z]\w{0,20})|([A-Za-z]\w{0,20}?)(?: ?\(|_)%b\)?)"
-    rb" {0,4}[:=]? {0,8}(%b) {0,4}/ {0,4}(%b)(?![\w/])"
+    rb" {0,4}[:=]? {0,8}(%b)(?:(?<=nan|inf)[^/\d\n]{1,24})? {0,4}/ {0,4}(%b)(?![\w/])"
     % (
         *2 * (rb"(tr(?:ai)?n(?:ing)?) ?/ ?(val|valid|validation|eval|test|dev)",),
         _GROUPED_NUMBER,
@@ -271,6 +272,9 @@ def line_fields(line: bytes) -> Sequence[Field]:
     # The number after a file name is the line number of the logging call: train.py: 171
     others = lost_games(x.name for x in fields) if b"oss" in line else ()
     fields = [x for x in fields if not (x.name.endswith(_SOURCE_FILES) or x.name in others)]
+    # Will abort if loss is nan.
+    if b"if " in line or b"hen " in line:
+        fields = [item for item in fields if not _CONDITION.search(item.name)]
     # New best model saved with loss 2.31, and epoch 3 completed with the loss: 2.31
     if b"ith " in line or b"ITH " in line:
         if SAVES.search(line):

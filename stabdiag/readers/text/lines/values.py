@@ -96,11 +96,14 @@ _MAX_OPENING: Final = 3
 # Loss: <2.31>, as MADlib prints its values.
 _ANGLED: Final = lazy_pattern(rb"<(?<=[:=] <)(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
 
+# <loss>NaN (skipped)</loss>
+_ELEMENT: Final = lazy_pattern(rb"(?<=>)([^<>\s\d][^<>\n]{0,60})(?=</)")
+
 # Values of a loss that are not numbers: loss: None, loss=N/A, loss (nan),
 # loss ***, "loss": #NUM!, loss=float('inf'), loss: 非数. The table of spellings knows which of them
 # are not finite; a dash alone only counts where no number follows it.
 _BRACKETED: Final = (
-    rb"[\w.]{0,40}(?:\((?:[^()\n]|\([^()\n]{0,80}\)){1,160}\)|\[[^\[\]\n]{1,80}\]"
+    rb"[\w.]{0,40}(?:\((?:[^()\n]|\([^()\n]{0,80}\)){0,160}\)|\[[^\[\]\n]{1,80}\]"
     rb"|\{[^{}\n]{1,80}\}|<[^<>\n]{1,160}>)"
 )
 _LONG_PHRASES: Final = b"|".join(
@@ -118,9 +121,9 @@ _OF_A_LOSS: Final = lazy_pattern(
     rb"oss(?![\"']?(?:: |=| )\d|[_ ]scale)(?<=[lL]oss)(?<![cC]oloss)"
     rb"([\w/.-]{0,40}(?![\w/.-])[\"'\]]?(?: (?:at|of|in|for) [A-Za-z]{1,12} \d{1,12})?"
     rb"[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])(?!%b)"
-    rb"|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
+    rb"|(?<=[ \t])(?=\w{4,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"
-    rb"(?P<quote>[\"']?)(%b|%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}"
+    rb"(?P<quote>[\"']?)(%b|%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])]|/ ?\d)|[ \t]{1,40}"
     rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % (_SENTENCE_WORDS, _BRACKETED, _LOSS_CELL)
 )
 
@@ -155,6 +158,8 @@ def plain_values(data: bytes) -> bytes:
         data = _MICROSOFT.sub(_spelled, data)
     if may_contain(data, b" <"):
         data = _ANGLED.sub(rb"\1", data)
+    if may_contain(data, b"</"):
+        data = _ELEMENT.sub(_spelled, data)
     if may_contain(data, b"nan", b"inf", b"NaN"):
         data = _YAML.sub(rb"\1\2", data) if may_contain(data, b".nan", b".inf") else data
         if any(mark.search(outline(data)) for mark in _MARKED):
@@ -218,5 +223,5 @@ def _value_of_a_loss(match: re.Match[bytes]) -> bytes:
 
 
 def _spelled(match: re.Match[bytes]) -> bytes:
-    value = not_finite(match[0].decode())
+    value = not_finite(match[0].decode("utf-8", "replace"))
     return match[0] if value is None else b"%a" % value
