@@ -46,12 +46,12 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
 # [200, 3000], the position and the total. Of an epoch and its last batch, [2, 2000], the first
 # rises by one.
 _IN_LIST: Final = rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]"
-_MAX_LISTED_VALUES: Final = 200
+_MOST_LISTED_VALUES: Final = 200
 
 
 def _positions_in_lists(head: bytes) -> Iterator[Normalization]:
     """Yield the replacement for positions that are written as a list of two numbers."""
-    listed = [*islice(re.finditer(_IN_LIST, head), _MAX_LISTED_VALUES)] if b", " in head else []
+    listed = [*islice(re.finditer(_IN_LIST, head), _MOST_LISTED_VALUES)] if b", " in head else []
     counts = [int(pair[1]) for pair in listed]
     moves = {after - before for before, after in pairwise(counts)}
     strides = [move for move in moves if move > 0]

@@ -75,7 +75,7 @@ _WORDS_OF_FITNESS: Final = frozenset(
 _NAN_OR_INF: Final = rb"(?<![A-Za-z])(?:[nN]a[nN]|[iI]nf)(?![A-Za-z])"
 _PERCENT_SIGN: Final = Normalization((), rb"(?<=\d)[ \t]?%(?=[\s,;)\]]|$)", b"")
 # Statements of source code.
-_STATEMENT: Final = lazy_pattern(rb"(?:return\b.*|.*[;{])\Z")
+_LINE_OF_SOURCE: Final = lazy_pattern(rb"(?:return\b.*|.*[;{])\Z")
 
 # Words whose numbers belong to several trainings, or to parts and settings of models.
 _SEVERAL_RUNS: Final = rb"folds?|cv|splits?|seeds?|experiments?|exp|runs?"
@@ -306,7 +306,7 @@ def _counter_before(text: bytes) -> bytes:
 def _scores_of_line(text: bytes, numbers: Sequence[Span]) -> list[bytes]:
     """Return the name of the score in each number of a line, or nothing."""
     names = [b""] * len(numbers)
-    mentions = [*_mentions(text)] if _STATEMENT.match(text) is None else []
+    mentions = [*_mentions(text)] if _LINE_OF_SOURCE.match(text) is None else []
     # The 5 of mAP@0.5 is no value.
     values = [
         at
