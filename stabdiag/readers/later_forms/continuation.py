@@ -55,39 +55,34 @@ def with_remainder(
     if unread.count:
         # Its reader may have found reports of failures below these records.
         columns = _first_records(columns, unread.rows)
-    before = columns.load(roles["loss"]).logged
     after = later.load(later_roles["loss"]).logged
     if len(after) < COMPARED_LOSSES or columns.load(roles["loss"]).is_text:
         return None
+    before, after = columns.load(roles["loss"]).logged, after[:COMPARED_LOSSES]
     clock = next((role for role in CLOCK_ROLES if role in roles), None)
-    # In a long table, a value is a loss only if its name says so: ``assemble`` looks at it.
-    is_long = any(map(names_measurements, later.names))
-    is_level = is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES]) and not is_long
     has_clock = clock in later_roles and later.epoch_length is None
     counts = later.load(later_roles[clock]) if clock is not None and has_clock else None
+    is_counted = False
     if clock is not None and counts is not None:
         columns = _with_total_counts(columns, roles[clock], counts)
-    # A count within an epoch restarts with each evaluation as well.
-    restarts = columns.epoch_length is None and is_near(
-        before[:COMPARED_LOSSES], after[:COMPARED_LOSSES]
-    )
-    is_counted = counts is not None and _continues_counter(
-        columns.load(roles[clock or ""]), counts, restarts=restarts
-    )
-    # A counter that starts again and only rises may belong to another loop, of an evaluation.
-    only_rises = counts is not None and bool((np.diff(counts.logged) >= 0).all())
-    if not is_counted and (only_rises or not is_level):
-        return None
-    is_finite = bool(np.isfinite(after[:COMPARED_LOSSES]).any())
-    if is_finite and not is_long and not is_near(before, after[:COMPARED_LOSSES], factor=_FAR):
-        return None
-    # Another bar within an epoch may belong to an evaluation.
-    if not is_counted and columns.epoch_length is not None:
+        # A count within an epoch restarts with each evaluation as well.
+        restarts = columns.epoch_length is None and is_near(before[:COMPARED_LOSSES], after)
+        is_counted = _continues_counter(columns.load(roles[clock]), counts, restarts=restarts)
+    # In a long table, a value is a loss only if its name says so: ``assemble`` looks at it.
+    is_long = any(map(names_measurements, later.names))
+    last_losses = before[-COMPARED_LOSSES:]
+    if not is_counted:
+        # A counter that starts again and only rises may belong to another loop, of an evaluation.
+        only_rises = counts is not None and bool((np.diff(counts.logged) >= 0).all())
+        # And another bar within an epoch.
+        is_level = not is_long and is_near(last_losses, after)
+        if only_rises or not is_level or columns.epoch_length is not None:
+            return None
+    is_finite = bool(np.isfinite(after).any())
+    if is_finite and not is_long and not is_near(before, after, factor=_FAR):
         return None
     # Assumed names have to fit.
-    if later.unnamed and not (
-        is_counted and is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES], factor=VERY_NEAR)
-    ):
+    if later.unnamed and not (is_counted and is_near(last_losses, after, factor=VERY_NEAR)):
         return None
     own = {name: roles[role] for role, name in later_roles.items() if role in roles}
     if is_long:
