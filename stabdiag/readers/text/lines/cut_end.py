@@ -22,8 +22,7 @@ _ROUND: Final = 2
 # A number that is cut is at most this many times the others: it may lack its last digits.
 _LARGER: Final = 10
 
-# A paste has at most this many bytes, and few blanks or fences below its last line.
-_LONGEST_PASTE: Final = 1 << 18
+# A paste has few blanks or fences below its last line.
 _PASTE_END: Final = lazy_pattern(rb"[\s`]{1,64}\Z")
 
 
@@ -37,8 +36,6 @@ def without_cut_number(block: bytes) -> bytes:
     with equally many decimals.
     """
     ending = _PASTE_END.search(block[-64:]) if block.endswith(b"\n") else None
-    if block.endswith(b"\n") and (ending is None or len(block) > _LONGEST_PASTE):
-        return block
     end = len(block) - (0 if ending is None else len(ending.group()))
     above, _, last = block[:end].rpartition(b"\n")
     number = _NUMBER_AT_END.search(last) if len(last) <= _LONGEST_CUT_LINE else None

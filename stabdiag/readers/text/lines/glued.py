@@ -265,13 +265,11 @@ def _separate_paste(block: bytes, lines: int) -> bytes:
         block = _LISTED_RECORDS.sub(
             lambda match: re.sub(rb"(?<=\}), ?(?=%b)" % re.escape(match[1]), b"\r", match[0]), block
         )
-    if len(block) <= _PASTE:
-        for pattern in (_AFTER_SENTENCE, _SAME_START):
-            if pattern.search(outline(block)) is not None:
-                block = pattern.sub(_separated, block)
-        times = len(_NEXT_TIME.findall(block)) if may_contain(block, *_DATES) else 0
-        block = _NEXT_TIME.sub(b"\r", block) if times > max(lines, _MIN_GLUED) else block
-    return block
+    for pattern in (_AFTER_SENTENCE, _SAME_START):
+        if pattern.search(outline(block)) is not None:
+            block = pattern.sub(_separated, block)
+    times = len(_NEXT_TIME.findall(block)) if may_contain(block, *_DATES) else 0
+    return _NEXT_TIME.sub(b"\r", block) if times > max(lines, _MIN_GLUED) else block
 
 
 def _separate_long_lines(block: bytes) -> bytes:

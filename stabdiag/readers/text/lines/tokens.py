@@ -127,11 +127,6 @@ _WORD_SIGN: Final = lazy_pattern(rb"\w")
 _AVERAGED: Final = lazy_pattern(
     rb"(?i)(?:[\d|,;:(\[] |^ ?)(?:avg\.?|mean|average|total|running|moving|best|max|min)$"
 )
-# Epoch 57: foo 0.48 bar 7, where a counter comes before the words and numbers of a section.
-_COUNTED: Final = lazy_pattern(
-    rb"(?i)(?<![a-z])(?:epoch|step|iter(?:ation)?) {1,4}\d{1,9}: {1,4}\Z"
-)
-
 # Suffixes of source files: train.py:102, nnet-training.cc:121
 _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs", ".java", ".jl")
 
@@ -324,8 +319,7 @@ def _alternating(line: bytes) -> Iterator[Field]:
         # Only signs are left: step 10 (0.4 s): train 2.31 val 2.40
         if tokens and not _WORD_SIGN.search(line, tokens[0][0], tokens[-1][1]):
             tokens = []
-        is_counted = pairs and _COUNTED.search(line, begin + 1, pairs[-1].at[0]) is not None
-        if not tokens or is_counted or len(pairs) >= _MIN_ALTERNATING:
+        if not tokens or len(pairs) >= _MIN_ALTERNATING:
             yield from reversed(pairs)
         elif pairs:
             # A word in front belongs to the name: target BLEU 30.5 is not a score of this model.
