@@ -42,7 +42,7 @@ from stabdiag.model.roles.names import (
     without_run,
 )
 from stabdiag.model.roles.other_losses import is_other_loss
-from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.model.roles.scores import accuracy_role, is_known_score
 from stabdiag.model.roles.settings import column_setting
 from stabdiag.model.roles.table import ROLES, Role
 from stabdiag.model.text import and_more, listed, word_list
@@ -110,8 +110,7 @@ def may_serve(name: str) -> bool:
         or names_results(name)
         or key == _SUM
         or column_setting(name) is not None
-        or score_direction(name) is not None
-        or accuracy_role(name) is not None
+        or is_known_score(name)
         or is_other_loss(name)
     )
 

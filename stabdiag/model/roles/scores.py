@@ -189,6 +189,11 @@ def is_short_score(name: str, others: Iterable[str]) -> bool:
 
 
 @lru_cache(maxsize=1 << 17)
+def is_known_score(name: str) -> bool:
+    """Return True for the name of a known score, including an accuracy of a split."""
+    return score_direction(name) is not None or accuracy_role(name) is not None
+
+
 def accuracy_role(name: str) -> str | None:
     """Return ``accuracy`` or ``eval_accuracy`` if a name contains the score and the split, or None.
 

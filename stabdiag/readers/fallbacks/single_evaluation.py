@@ -19,7 +19,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting
-from stabdiag.model.roles.scores import Direction, accuracy_role, score_direction
+from stabdiag.model.roles.scores import Direction, is_known_score, score_direction
 from stabdiag.readers.fallbacks.only_record import short_text, with_only_records
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
@@ -265,8 +265,8 @@ def _begins_list(line: bytes) -> bool:
 
 def is_score(name: str) -> bool:
     """Return True for the name of a score, a reward or the loss of an evaluation."""
-    is_known = score_direction(name) is not None or accuracy_role(name) is not None
-    return is_known or is_a_reward(name) or (is_a_loss(name) and is_evaluation(name))
+    is_evaluated_loss = is_a_loss(name) and is_evaluation(name)
+    return is_known_score(name) or is_a_reward(name) or is_evaluated_loss
 
 
 def is_loss_or_norm(name: str) -> bool:

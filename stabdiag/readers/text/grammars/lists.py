@@ -29,7 +29,7 @@ from stabdiag.model.events import Event, EventKind
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting, name_words
-from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.pieces import Rows
@@ -326,7 +326,7 @@ def _is_score(name: str) -> bool:
 
 
 def _is_accuracy(name: str) -> bool:
-    return assign([name]).has("accuracy", "eval_accuracy") or accuracy_role(name) is not None
+    return assign([name]).has("accuracy", "eval_accuracy")
 
 
 def _is_score_of_games(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_a_reward, is_perplexity, normal
-from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.model.roles.scores import is_known_score, score_direction
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
 
 # The part of loss, Loss, train_loss, … that every line with a loss contains.
@@ -131,8 +131,7 @@ def is_measure(name: str) -> bool:
     return (
         is_a_loss(name)
         or _OTHER_LOSS.fullmatch(name) is not None
-        or score_direction(name) is not None
-        or accuracy_role(name) is not None
+        or is_known_score(name)
         or is_a_reward(name)
     )
 
@@ -152,7 +151,7 @@ def makes_a_record(name: str, word: bytes) -> bool:
     if word == LOSS_STEM:
         return is_a_loss(name)
     if is_word_of_scores(word):
-        return score_direction(name) is not None or accuracy_role(name) is not None
+        return is_known_score(name)
     if word not in OTHER_MEASURES:
         return is_a_loss(name) or name.encode() == word
     return can_judge_without_loss(assign([name]).columns)

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.model.roles.scores import is_known_score
 from stabdiag.readers.text.lines.clean import line_end
 from stabdiag.readers.text.lines.counters import NTH, counter_value, is_word, line_counters
 from stabdiag.readers.text.lines.evaluated import (
@@ -185,13 +185,13 @@ class Evaluation(Kind):
         if not self._has_scores or _BEST_SO_FAR.search(line):
             return {}
         spans = find_spans(line, word=self.word)
-        return {name: span for name, span in spans.items() if _is_score(name)}
+        return {name: span for name, span in spans.items() if is_known_score(name)}
 
     def _is_judged(self, name: str) -> bool:
         """Return True if a value is a loss, or a known score of an evaluation."""
         if is_a_loss(name) or name in self.scores:
             return True
-        return (is_evaluation(name) or self.may_have_any_score) and _is_score(name)
+        return (is_evaluation(name) or self.may_have_any_score) and is_known_score(name)
 
 
 def _named_by_label(stretch: list[_SpannedLine]) -> list[_SpannedLine]:
@@ -232,12 +232,8 @@ def find_lone_scores(
     return frozenset(
         name
         for name, count in times.items()
-        if count > 1 and name not in records and not is_evaluation(name) and _is_score(name)
+        if count > 1 and name not in records and not is_evaluation(name) and is_known_score(name)
     )
-
-
-def _is_score(name: str) -> bool:
-    return score_direction(name) is not None or accuracy_role(name) is not None
 
 
 def _values_by_name(

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.model.roles.scores import is_known_score
 from stabdiag.readers.text.lines.counters import EPOCH, NTH, counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import VALIDATED
 from stabdiag.readers.text.lines.grammar import Normalization, is_a_loss
@@ -269,7 +269,7 @@ def _mark_block(lines: list[bytes], block: list[int]) -> None:
                     line[begin:end] = b" " * (end - begin)
         fields = sorted(line_fields(lines[at]), key=lambda item: item.at, reverse=True)
         for item in fields:
-            is_score = score_direction(item.name) is not None or accuracy_role(item.name)
+            is_score = is_known_score(item.name)
             if is_a_loss(item.name) or is_score:
                 line[item.at[0] : item.at[0]] = VALIDATED.encode()
         lines[at] = bytes(line)

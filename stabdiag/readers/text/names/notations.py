@@ -13,7 +13,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.model.roles.scores import is_known_score
 from stabdiag.readers.text.lines.grammar import Normalization
 from stabdiag.readers.text.names.counted_names import find_ranges
 from stabdiag.readers.text.names.enclosed_values import SCALAR, find_enclosed_values, is_frequent
@@ -267,7 +267,7 @@ def _loss_name(name: bytes, key: bytes) -> bytes:
         return name
     split = name.lower().removesuffix(b"loss")
     text = key.decode()
-    keeps = b"loss" in key.lower() or score_direction(text) is not None or accuracy_role(text)
+    keeps = b"loss" in key.lower() or is_known_score(text)
     return split + key if keeps else b"%b_%b" % (name, key.replace(b" ", b"_"))
 
 
