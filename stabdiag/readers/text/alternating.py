@@ -107,16 +107,18 @@ class AlternatingLines:
             begin = data.rfind(b"\n", 0, match.start()) + 1
             end = data.find(b"\n", match.start())
             end = len(data) if end < 0 else end
+            # A match is above the last record.
             place = bisect(starts, begin)
-            if place < len(starts) and starts[place] < end:
+            if starts[place] < end:
                 continue
             before = steps[place - 1] if place else self._last
-            after = steps[place] if place < len(steps) else math.nan
             examined += 1
             if examined > _MAX_EXAMINED:
                 return
             if end - begin <= _MAX_LINE:
-                self._take(data[begin:end], before, after, first_line + data.count(b"\n", 1, begin))
+                self._take(
+                    data[begin:end], before, steps[place], first_line + data.count(b"\n", 1, begin)
+                )
 
     def _take(self, line: bytes, before: float, after: float, number: int) -> None:
         """Count a line between two steps."""

@@ -7,7 +7,7 @@ from itertools import islice, pairwise, starmap
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_evaluation, name_words
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.evidence.sample import (
     Sample,
     Shapes,
@@ -228,27 +228,14 @@ def _summary_of_sets(data: bytes, sample: Sample) -> TextEvidence | None:
     evaluations = [name for name in names if is_evaluation(name)]
     lines = [line for line in data.splitlines() if has_number(line)]
     is_pair = len(names) == len(sample.shapes) == _SETS and len(evaluations) == 1
-    if (
-        not is_pair
-        or not all(map(_is_plain_loss, names))
-        or sum(map(len, sample.shapes.values())) != _SETS
-    ):
+    are_losses = all(map(is_a_loss, names)) and sum(map(len, sample.shapes.values())) == _SETS
+    if not (is_pair and are_losses):
         return None
     others = (line for line in lines if _PAIR_ALONE.fullmatch(line) is None)
     if len(lines) > MAX_PASTE or not all(map(SENTENCE.search, others)):
         return None
     loss = next(name for name in names if name != evaluations[0])
-    return (
-        TextEvidence(counter=None, loss=loss, lines=1, rising=1.0)
-        if names_training_loss(loss)
-        else None
-    )
-
-
-def _is_plain_loss(name: str) -> bool:
-    """Return True for Train Loss and loss_val, but not for train_loss_weight."""
-    words = name_words(name)
-    return "loss" in (*words[:1], *words[-1:])
+    return TextEvidence(counter=None, loss=loss, lines=1, rising=1.0)
 
 
 def names_training_loss(name: str) -> bool:
