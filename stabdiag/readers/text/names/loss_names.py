@@ -29,9 +29,6 @@ def _with_counts_first(row: re.Match[bytes]) -> bytes:
 # 2.31, loss[300]: 2.31, and loss of epoch3-batch-50: 2.31. Several on a line are parts of a loss.
 COUNTED_NAMES: Final = (
     Normalization((b"oss_epoch_",), rb"\b(\w{0,40}[Ll]oss)_epoch_(\d{1,6})\b", rb"epoch \2 \1"),
-    Normalization(
-        (b"poch_", b"_loss"), rb"\b[Ee]poch_(\d{1,6})_((?:\w{1,20}_)?loss)\b", rb"epoch \1 \2"
-    ),
     *(
         Normalization(
             (b"oss" + opening,),
@@ -145,9 +142,6 @@ PAIRED_NAMES: Final = (
         (b" episode:", b" R:"), rb"( episode:\d{1,9} )R:(?=%b)" % NUMBER_PATTERN, rb"\1reward:"
     ),
     Normalization((b" R:", b", ('n_updates', "), rb", \('n_updates', \d{1,12}\)", b""),
-    Normalization(
-        (b"[('", b"oss', "), rb"\('([A-Za-z]\w{0,40})', (%b)\)" % NUMBER_PATTERN, rb"\1: \2"
-    ),
 )
 
 # A program that prints without blanks: idx: 3loss: 2.31, epoch=3loss=2.31acc=0.5. A digit may also
@@ -257,10 +251,6 @@ OTHER_PAIRS: Final = (
         )
         for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
     ),
-    # step_78540: loss_-4.0656, as a format string names its values
-    Normalization(
-        (b"step_", b"loss_"), rb"step_(?<=\bstep_)(\d{1,12})(?=:?[\t ,|]|:?\n)", rb"step: \1"
-    ),
     # And epoch_3: train_loss_2.31_val_loss_2.40
     Normalization(
         (b"loss_",),
@@ -341,11 +331,5 @@ OTHER_PAIRS: Final = (
         (b"um of ", b"rrors"),
         rb"(?i)\bsum of (?:the )?(?:squared?|absolute) errors?(?= ?[:=] ?%b)" % NUMBER_PATTERN,
         b"squared error",
-    ),
-    # total 2.87 = seg 1.89 + det 0.93 + 0.1*reg 0.48, a total and its terms
-    Normalization(
-        (b"otal ", b" = ", b" + "),
-        rb"\b([Tt]otal) (?=%b = [^\n]{1,200} \+ )" % NUMBER_PATTERN,
-        rb"\1_loss: ",
     ),
 )

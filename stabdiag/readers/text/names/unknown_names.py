@@ -19,7 +19,7 @@ MAX_NAMES: Final = 6
 
 # Values that belong together: two networks, two kinds of samples, the terms of a VAE.
 _NETWORK_NAMES: Final = (
-    (rb"[Nn]et_?D|[Dd]|[Dd]isc?|[Dd]iscriminator|[Cc]ritic", b"D"),
+    (rb"[Nn]et_?D|[Dd]|D[RF]|[Dd]isc?|[Dd]iscriminator|[Cc]ritic", b"D"),
     (rb"[Nn]et_?G|[Gg]|[Gg]en|[Gg]enerator", b"G"),
 )
 _SUPERVISION: Final = ((rb"[Ss]up(?:ervised)?", b"sup"), (rb"[Uu]n?sup(?:ervised)?", b"unsup"))

@@ -324,10 +324,6 @@ VISION: Final = (
         _loss_of_network,
     ),
     Normalization(_NETWORK_PAIRS, rb"%b=(%b)" % (_NETWORK, NUMBER_PATTERN), _loss_of_network),
-    # The letters of two networks in a bar: [… 2.15it/s, DR=0.71, G=nan, GP=2.1, LR=…]
-    Normalization(
-        (b"/s, ", b", G="), rb"(?<=, )(G|D[RF]?)=(?=%b[,\]])" % NUMBER_PATTERN, rb"loss_\1="
-    ),
     # DARTS and its descendants, without names: 09:10:11,123 train 050 2.0302e+00 24.54 78.37
     *(
         Normalization(
