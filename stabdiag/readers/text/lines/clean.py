@@ -35,17 +35,11 @@ _SPELLED_ANSI: Final = lazy_pattern(
 _SHOWN_ANSI: Final = lazy_pattern(rb"(?:\^\[|\xe2\x90\x9b)?\[\d{0,3}(?:;\d{1,3}){0,4}m")
 _RESETS: Final = (b"[0m", b"[39m", b"[m")
 
-# The number of a cell before its output, as a notebook shows it.
-_NOTEBOOK_LABEL: Final = lazy_pattern(rb"\A\nOut\[\d{1,6}\]:[ \t]?")
-
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 # UTF-16 that PowerShell appended to a log in UTF-8. Of a wide end of a line, the second byte begins
 # the next line.
 _WIDE_CHARACTERS: Final = lazy_pattern(rb"(?:\xff\xfe)?\0?(?:[\x01-\x7f]\0){8,}[\x01-\x7f]?")
-
-# A line end that is shown before the real one.
-_SHOWN_END: Final = lazy_pattern(rb"(?:<br ?/?>|\^M)[ \t]{0,8}(?=\n|\Z)")
 
 # A block of a post between two fences. Code in it is not a log, and its messages are literals.
 _FENCE_MARK: Final = b"```"
@@ -53,8 +47,6 @@ _FENCED: Final = lazy_pattern(
     rb"((?:\A|(?<=\n))[ \t>]{0,8}```\w{0,20}[ \t]{0,8}\r?\n)(.{1,20000}?)(?=\n[ \t>]{0,8}```)",
     re.DOTALL,
 )
-
-_SHOWN_TAG: Final = lazy_pattern(rb"</?(?:pre|code)>")
 
 # Blanks of other widths, and what a page shows for signs of HTML.
 _WIDE_BLANKS: Final = (b"\xc2\xa0", b"\xe3\x80\x80")
@@ -164,8 +156,6 @@ class Text:
             arrays = (np.frombuffer(version, dtype=np.uint8)[1:] for version in (block, joined))
             self._joined = np.flatnonzero(np.not_equal(*arrays))
             block = joined
-        if block[:5] == b"\nOut[":
-            block = _NOTEBOOK_LABEL.sub(b"\n", block)
         self.data = block.replace(b"\n> ", b"\n") if b">" in block else block
 
     def line_numbers(self, places: Sequence[int]) -> Ints:
@@ -240,10 +230,6 @@ def _plain_signs(block: bytes) -> bytes:
     if b"\xc2" in block or b"\xe3" in block:
         for blank in _WIDE_BLANKS:
             block = block.replace(blank, b" ")
-    if may_contain(block, b"<br") or (b"^" in block and b"^M\n" in block):
-        block = _SHOWN_END.sub(b"", block)
-    if may_contain(block, b"<pre", b"<code", b"</pre", b"</code"):
-        block = _SHOWN_TAG.sub(b"", block)
     if b"&" in block and b";" in block:
         for escaped, sign in _HTML_SIGNS:
             block = block.replace(escaped, sign)
