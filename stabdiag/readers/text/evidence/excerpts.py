@@ -15,7 +15,7 @@ from stabdiag.readers.text.evidence.sample import (
     is_lost,
     loss_names,
 )
-from stabdiag.readers.text.lines.counters import COARSE, FIRST, NTH, is_word, line_counters
+from stabdiag.readers.text.lines.counters import COARSE, DIGITS, FIRST, NTH, is_word, line_counters
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record, renamed
 from stabdiag.readers.text.lines.tokens import (
@@ -43,8 +43,6 @@ _SETS: Final = 2
 _LINE_STAMP: Final = lazy_pattern(
     rb"[\[(]?(?:[A-Z]{4,8} )?(?:\d{2,4}[-/.]\d\d[-/.]\d{2,4}[ T])?\d\d:\d\d:\d\d"
 )
-
-_DIGIT_RUN: Final = lazy_pattern(rb"\d+")
 
 # A fraction of the training data that was seen.
 _EPOCH_FRACTION: Final = lazy_pattern(rb"\d{1,6}\.\d{1,12}")
@@ -170,7 +168,7 @@ def _without_finite_loss(data: bytes, sample: Sample) -> TextEvidence | None:
     ]
     of_training = [item.name for _, item in records if names_training_loss(item.name)]
     # Records differ only in their numbers, sentences in their words.
-    repeats = len({_DIGIT_RUN.sub(b"", line) for line, _ in records}) < len(records)
+    repeats = len({DIGITS.sub(b"", line) for line, _ in records}) < len(records)
     if len(records) < _MIN_LOST or not (repeats and of_training):
         return None
     if not all(starmap(_is_lost_record, records)):

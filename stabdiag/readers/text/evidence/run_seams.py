@@ -10,7 +10,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.text.lines.counters import NTH, POSITION, counter_value
+from stabdiag.readers.text.lines.counters import DIGITS, NTH, POSITION, counter_value
 from stabdiag.readers.text.lines.grammar import Normalization, as_float
 from stabdiag.readers.text.lines.spans import SpanFinder
 from stabdiag.readers.text.lines.tokens import lines_with_a_loss
@@ -18,7 +18,6 @@ from stabdiag.readers.text.lines.tokens import lines_with_a_loss
 # A total has at least this many lines.
 _MIN_LINES_OF_TOTAL: Final = 2
 
-_DIGITS_OF_HEADING: Final = lazy_pattern(rb"\d+")
 _WORD_OF_LINE: Final = lazy_pattern(rb"[A-Za-z]+")
 
 # The position gets this name, which no bar of an evaluation has.
@@ -118,7 +117,7 @@ def _return_to_start(losses: list[float], begins: list[int]) -> bool:
 def _start_of(line: bytes) -> bytes:
     """Return the pattern of the first words of a line, which may have other numbers."""
     match = _START_OF_HEADING.match(line) if len(line) <= _LONGEST_RUN_HEADING else None
-    return b"" if match is None else _DIGITS_OF_HEADING.sub(rb"\\d+", re.escape(match[0]))
+    return b"" if match is None else DIGITS.sub(rb"\\d+", re.escape(match[0]))
 
 
 def _totals(positions: list[re.Match[bytes]]) -> list[bytes]:

@@ -17,7 +17,7 @@ from stabdiag.readers.text.evidence.counter_evidence import (
 from stabdiag.readers.text.evidence.excerpts import SENTENCE
 from stabdiag.readers.text.evidence.sample import MANY_VALUES, Sample, TextEvidence, is_lost
 from stabdiag.readers.text.lines.counters import EPOCH, FIRST, NTH, counter_value, is_word
-from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, as_float
+from stabdiag.readers.text.lines.grammar import NUMBER_TOKEN, as_float
 from stabdiag.readers.text.lines.spans import find_spans
 from stabdiag.readers.text.lines.tokens import lines_with_a_loss
 
@@ -33,8 +33,6 @@ _CONSECUTIVE: Final = (3, 3)
 
 # Two of those lines are enough if they have several values and one loss is not finite.
 _MIN_NON_FINITE_LINES: Final = (2, 1)
-
-_NUMBER_TOKEN: Final = lazy_pattern(NUMBER_PATTERN)
 
 _DECIMALS: Final = lazy_pattern(rb"\.\d{2}")
 
@@ -156,7 +154,7 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     first = data.find(lines[0]) if lines else 0
     between = data[first : sample.end].split(b"\n") if lines else ()
     records = [_without_comment(line) for line in lines]
-    forms = [_BAR_SIGNS.sub(b"", _NUMBER_TOKEN.sub(b"", record)) for record in records]
+    forms = [_BAR_SIGNS.sub(b"", NUMBER_TOKEN.sub(b"", record)) for record in records]
     # A paste may begin within the first line.
     is_cut = len(forms) >= _ALIKE[0] and forms[1].endswith(forms[0])
     alike = len({*(forms[1:] if is_cut else forms)}) == 1
@@ -196,7 +194,7 @@ def _are_all(data: bytes, lines: int) -> bool:
     """Return True if a text has no other lines than these, with one number each if they are two."""
     texts = [*filter(None, map(bytes.strip, data.split(b"\n", _UNCOUNTED[0])))]
     return len(texts) == lines and (
-        lines > _MIN_ALONE or all(len(_NUMBER_TOKEN.findall(text)) == 1 for text in texts)
+        lines > _MIN_ALONE or all(len(NUMBER_TOKEN.findall(text)) == 1 for text in texts)
     )
 
 

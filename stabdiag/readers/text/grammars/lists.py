@@ -35,7 +35,7 @@ from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.pieces import Rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.lines.cells import make_cell_piece
-from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, as_float, is_a_loss
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, NUMBER_TOKEN, as_float, is_a_loss
 from stabdiag.readers.text.lines.measure_words import OTHER_LOSSES, SPLIT, renamed
 from stabdiag.readers.unnamed import (
     find_loss,
@@ -88,7 +88,6 @@ _LIST_OF_PAIRS: Final = lazy_pattern(
 )
 _PAIR: Final = lazy_pattern(rb"\(\d{1,9}, (%b)\)" % NUMBER_PATTERN)
 _MIN_PAIRS: Final = 2
-_NUMBER: Final = lazy_pattern(NUMBER_PATTERN)
 # The end of the name of a list: costs, mse_history.
 _LIST_ENDING: Final = lazy_pattern(r"(?:_?(?:list|hist|history|values|curve|log)|(?<=[^s])s)$")
 # A row of numbers, and a name in front of it.
@@ -295,7 +294,7 @@ def _values(text: bytes) -> list[bytes]:
         return []
     tokens = text.replace(b",", b" ").split()
     values = [token for token in tokens if token != _ELLIPSIS]
-    return values if all(map(_NUMBER.fullmatch, values)) else []
+    return values if all(map(NUMBER_TOKEN.fullmatch, values)) else []
 
 
 def _with_falling_losses(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:

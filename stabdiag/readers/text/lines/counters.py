@@ -10,6 +10,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 
 DIGIT: Final = lazy_pattern(rb"\d")
+DIGITS: Final = lazy_pattern(rb"\d+")
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
 NTH: Final = b"N/"

@@ -29,6 +29,7 @@ from stabdiag.readers.text.lines.shapes import (
 NUMBER_PATTERN: Final = (
     rb"[-+]?(?:\d[\d.]{0,60}(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 )
+NUMBER_TOKEN: Final = lazy_pattern(NUMBER_PATTERN)
 
 # A number before a blank or the end of the line, which is found in half the time.
 VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"

@@ -17,6 +17,7 @@ from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.counters import DIGITS
 from stabdiag.readers.text.lines.grammar import StatusLine, TextPart, make_parts
 from stabdiag.readers.text.lines.line_forms import SAME_DIGITS, outline, words_in
 from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
@@ -231,8 +232,6 @@ _FINITE_LOSS: Final = lazy_pattern(
     rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[-+]?\d{1,9}\.\d"
 )
 
-_DIGIT_RUN: Final = lazy_pattern(rb"\d+")
-
 
 def _has_failure_word(data: bytes) -> bool:
     """Return True if a text contains a word that each failure has; cheap."""
@@ -340,7 +339,7 @@ class Failures(StatusLine):
         last: dict[bytes, int] = {}
         failures: list[tuple[int, bytes, Failure]] = []
         for begin, line, failure in self._failures(data, anchors):
-            text = _DIGIT_RUN.sub(b"", line)
+            text = DIGITS.sub(b"", line)
             before = last.get(text)
             repeats = before is not None and (
                 is_exception(line) or _is_adjacent(data, failures[before], begin)

@@ -13,6 +13,7 @@ from itertools import islice, pairwise, takewhile
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.counters import DIGITS
 from stabdiag.readers.text.lines.grammar import Normalization
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM
 from stabdiag.readers.text.lines.tokens import lines_with_a_loss
@@ -24,7 +25,6 @@ _MIN_COPIES: Final = 3
 _MIN_MESSAGE: Final = 8
 _LABEL_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{3}")
 _NAME_END: Final = lazy_pattern(rb"[A-Za-z]$")
-_DIGIT_RUN: Final = lazy_pattern(rb"\d+")
 _MAX_DOUBLED_LABELS: Final = 3
 # At most one in this many messages may repeat the one before it.
 _MOST_REPEATS: Final = 10
@@ -83,7 +83,7 @@ def _shared_end(first: bytes, second: bytes) -> bytes:
 
 
 def _without_numbers(labels: set[bytes]) -> set[bytes]:
-    return {_DIGIT_RUN.sub(b"0", label) for label in labels}
+    return {DIGITS.sub(b"0", label) for label in labels}
 
 
 def _label_pattern(labels: set[bytes]) -> bytes:

@@ -20,6 +20,7 @@ from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_fitness, n
 from stabdiag.model.roles.scores import is_training_score, score_direction
 from stabdiag.model.text import word_list
 from stabdiag.readers.text.lines.counters import (
+    DIGITS,
     STEP,
     counter_matches,
     counter_word,
@@ -47,7 +48,6 @@ _LINES_BETWEEN: Final = 12
 _MOST_WORDS: Final = 4
 
 _NAME_WORD: Final = lazy_pattern(rb"[A-Za-z][\w@./-]{0,40}")
-_DIGIT_RUN: Final = lazy_pattern(rb"\d+")
 
 # Signs and quotes between a name and its value, and a sign or a verb in front of a value: F1 of the
 # model: 0.8, the reward is 12.
@@ -208,7 +208,7 @@ def _are_dense(lines: Sequence[MaskedLine], groups: Sequence[Group], scores: Set
     own = {line.mask for line in groups[0]}
     places = [at for at, line in enumerate(lines) if line.mask in own]
     between = [line.mask for line in lines[places[0] : places[-1]] if line.mask not in own]
-    forms = Counter(_DIGIT_RUN.sub(b"0", mask) for mask in between)
+    forms = Counter(DIGITS.sub(b"0", mask) for mask in between)
     once = sum(count == 1 for count in forms.values())
     scored = len(places) - len(groups) * len(groups[0])
     scored += sum(

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, NUMBER_TOKEN, Normalization
 
 # TensorFlow's Object Detection API: Step 100 per-step time 0.512s, and below it a dictionary over
 # several lines, {'Loss/box': 0.7,\n 'Loss/total_loss': 1.8,\n 'learning_rate': 0.03}. The loggers
@@ -73,7 +73,6 @@ _DEPTH_ERROR: Final = lazy_pattern(
 )
 _MIN_DEPTH_ERRORS: Final = 4
 _TABLE_WORD: Final = lazy_pattern(rb"[^\s,|&\\]+")
-_NUMBER: Final = lazy_pattern(NUMBER_PATTERN)
 
 
 def _errors_of_depth(match: re.Match[bytes]) -> bytes:
@@ -82,7 +81,7 @@ def _errors_of_depth(match: re.Match[bytes]) -> bytes:
     is_table = len(names) == len(values) >= _MIN_DEPTH_ERRORS
     if not is_table or not all(map(_DEPTH_ERROR.fullmatch, names)):
         return match[0]
-    if not all(map(_NUMBER.fullmatch, values)):
+    if not all(map(NUMBER_TOKEN.fullmatch, values)):
         return match[0]
     cells = zip(names, values, strict=True)
     return b"\n" + b", ".join(b"%b: %b" % cell for cell in cells) + b"\n"
