@@ -24,6 +24,9 @@ from stabdiag.readers.columns import Column, Columns
 # be measurements.
 _PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
 
+# gbm in R writes NaN for it without a validation set.
+_OF_NO_SET = ("ValidDeviance",)
+
 # The recorder may write a fact in a single record.
 _RECORDED = "recorder/"
 
@@ -78,6 +81,9 @@ def _unusable(source: str, role: str, name: str, column: Column, *, skips: bool)
         return Event(kind=EventKind.COLUMN, message=message)
     if role == "loss_scale" and _is_another_scale(name, column):
         message = f"{name!r} begins below 1, unlike a loss scale: not used as {role}"
+        return Event(kind=EventKind.COLUMN, message=message)
+    if role == "eval_loss" and name in _OF_NO_SET and not np.isfinite(column.logged).any():
+        message = f"{name!r} is NaN in every record: there was no validation set"
         return Event(kind=EventKind.COLUMN, message=message)
     placeholder = _placeholder(role, column)
     if placeholder is None or (role == "loss_scale" and placeholder == 0 and skips):

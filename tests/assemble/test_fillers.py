@@ -87,3 +87,15 @@ def test_a_first_nan_that_was_measured(build, columns):
     log[0]["loss"] = NAN
     history = build(log)
     assert not any("precedes the first measurement" in event.message for event in history.events)
+
+
+@pytest.mark.parametrize(("name", "is_used"), [("ValidDeviance", False), ("val_loss", True)])
+def test_gbm_writes_nan_without_a_validation_set(build, name, is_used):
+    log = [{"step": n, "loss": 3 - n / 60, name: NAN} for n in range(60)]
+    assert ("eval_loss" in build(log, "csv").series) == is_used
+
+
+def test_a_validation_loss_of_gbm_that_became_nan(build):
+    log = [{"Iter": n, "TrainDeviance": 3.0, "ValidDeviance": 3.0} for n in range(60)]
+    log[-1]["ValidDeviance"] = NAN
+    assert "eval_loss" in build(log, "csv").series
