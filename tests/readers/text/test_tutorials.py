@@ -27,6 +27,8 @@ LINES = {
     "an old CatBoost": "{step}:      learn {loss}passed: 17.4 sec      total: 3m   remaining: 3h",
     "letters after a bar": "0% {step}/90000 [00:40<81:43,  3.20s/it]G: 1.30 | D: {loss} | GP: 0.11",
     "letters in a bar": "1%|  | {step}/90000 [07:11<00:00, 21.73it/s, R=9, D={loss}, G=2.1, LR=1]",
+    "losses per word": "{step} words, 1.5 sec, 88.5 words/sec, 2.5 accum_loss/word, {loss} "
+    "cur_loss/word",
     "a title": "Epoch {step}/9000 - Loss Discriminator: {loss}, Loss Generator: -8.1",
 }
 

@@ -168,6 +168,14 @@ TUTORIALS: Final = (
             (rb"(?m)^[ \t]{0,8}eval: bucket (\d{1,3})%b", rb"eval_bucket_\1_perplexity_loss: "),
         )
     ),
+    # context2vec: 2000100 words, 113.03 sec, 8851.34 words/sec, 0.5178 accum_loss/word, 0.51
+    # cur_loss/word, on one line
+    Normalization(
+        (b" words/sec, ", b" accum_loss/word, "),
+        rb"(?m)^(\d{1,15}) words, [\d.]{1,12} sec, [\d.]{1,12} words/sec, (%b) accum_loss/word, "
+        rb"(%b) cur_loss/word" % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"step \1 loss: \3 mean loss: \2",
+    ),
     # After 1000 training step(s), loss on training batch is 0.512.
     Normalization(
         (b"After ", b" training step", b"loss on training batch is "),
