@@ -106,12 +106,13 @@ def _ending(reward: Series, fall: Rise) -> Reward:
 def _is_usual(x: Floats, fall: Rise) -> bool:
     """Return True if a reward near the best level usually exceeds one at the end.
 
-    A few episodes with enormous rewards raise a mean, even if the others did not improve.
+    A few episodes with enormous rewards raise a mean, even if the others did not improve, and so
+    does a single better episode among equal ones.
     """
     best = x[max(fall.best + 1 - fall.points, 0) : fall.best + fall.points]
     last = x[-fall.points :]
     pairs = np.sign(best[:, np.newaxis] - last[np.newaxis, :])
-    return bool(pairs.sum() > 0)
+    return bool(pairs.sum() > 0 and median(best) > median(last))
 
 
 def _is_collapsed(run: Run, fall: Rise) -> bool:

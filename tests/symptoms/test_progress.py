@@ -233,19 +233,20 @@ def test_an_f1_of_zero_next_to_a_high_accuracy_is_a_guess_of_one_class(symptom, 
 
 
 @pytest.mark.parametrize(
-    ("columns", "is_reported"),
+    ("columns", "severity"),
     [
-        ({"acc": np.full(40, 0.25)}, True),
-        ({"acc": np.full(12, 0.25)}, False),
-        ({"acc": np.append(np.full(39, 0.25), 0.26)}, False),
-        ({"acc": np.ones(40)}, False),
-        ({"acc": np.full(40, 0.25), "val_f1": np.linspace(0.1, 0.5, 40)}, False),
-        ({"acc": np.full(40, 0.25), "reward": np.linspace(0.1, 0.5, 40)}, False),
+        ({"acc": np.full(40, 0.25)}, "warning"),
+        ({"acc": np.full(12, 0.25)}, "note"),
+        ({"acc": np.full(5, 0.25)}, None),
+        ({"acc": np.append(np.full(39, 0.25), 0.26)}, None),
+        ({"acc": np.ones(40)}, None),
+        ({"acc": np.full(40, 0.25), "val_f1": np.linspace(0.1, 0.5, 40)}, None),
+        ({"acc": np.full(40, 0.25), "reward": np.linspace(0.1, 0.5, 40)}, None),
     ],
 )
-def test_constant_scores_are_reported_without_a_loss(symptom, columns, is_reported):
+def test_constant_scores_are_reported_without_a_loss(symptom, columns, severity):
     finding = symptom("score-constant", {"step": np.arange(len(columns["acc"])), **columns})
-    assert (finding is not None) == is_reported
+    assert (finding and finding.severity.value) == severity
     if finding is not None:
         assert "loss" not in finding.summary
 
@@ -253,6 +254,15 @@ def test_constant_scores_are_reported_without_a_loss(symptom, columns, is_report
 def test_constant_scores_are_not_reported_if_the_loss_is_flat(symptom):
     loss = NOISE["gaussian"](np.random.default_rng(0))
     assert symptom("score-constant", log(loss, val_f1=evaluated(np.zeros(20)))) is None
+
+
+def test_constant_scores_of_a_short_log_are_a_note(symptom):
+    loss = np.array([0.0125, 0.0124, 0.0122, 0.0123, 0.0121, 0.0122, 0.0121, 0.012])
+    finding = symptom(
+        "score-constant", {"step": np.arange(8), "loss": loss, "acc": np.full(8, 0.125)}
+    )
+    assert finding.severity.value == "note"
+    assert "0.125" in finding.summary
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,12 @@ def test_near_miss_is_not_reported(symptom, run):
     assert symptom("reward-not-rising", run) is None
 
 
+def test_a_better_episode_among_equal_ones_is_no_fall(symptom):
+    reward = np.where(np.arange(58) == 53, 0.0, -1.0)
+    finding = symptom("reward-not-rising", {"step": 10 * np.arange(58), "reward": reward})
+    assert finding is None or "fell" not in finding.title
+
+
 def test_a_log_of_rewards_alone():
     run = {"episode": STEPS, "reward": UP_AND_DOWN + NOISE, "length": np.full(N, 200.0)}
     report = stabdiag.diagnose(run)

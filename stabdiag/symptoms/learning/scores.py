@@ -164,7 +164,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
 def score_constant(case: Case) -> Evidence | None:
     """Is every score constant, or every one but the accuracy 0 to its end, while the loss falls?
 
-    Without a loss, only scores that are constant in a longer log count.
+    A short log, or one without a loss, needs no loss that falls: there it is a note.
     """
     candidates = [
         score
@@ -174,16 +174,19 @@ def score_constant(case: Case) -> Evidence | None:
     ]
     loss = find_progress(case).role_change("loss")
     fewest = case.limits.learning.constant_points
+    changes = any(np.ptp(score.goodness) for score in candidates)
+    is_short = any(len(score.series) < fewest for score in candidates)
     if not len(case.loss):
-        is_other = any(len(score.series) < fewest or np.ptp(score.goodness) for score in candidates)
-        if is_other or "reward" in case.history.series:
+        if changes or "reward" in case.history.series:
             return None
     elif loss is None or not loss.better:
-        return None
+        if changes or not is_short:
+            return None
+        loss = None
     has_accuracy = any("accuracy" in score.series.role for score in candidates)
-    if loss is not None and (has_accuracy or any(np.ptp(score.goodness) for score in candidates)):
+    if loss is not None and (has_accuracy or changes):
         zero = _zero_to_end(case, candidates, loss)
-        if zero is not None or any(np.ptp(score.goodness) for score in candidates):
+        if zero is not None or changes:
             return zero or _never_better(case, candidates)
     # A perfect score cannot improve.
     imperfect = [score for score in candidates if not score.starts_perfect]
@@ -207,6 +210,7 @@ def score_constant(case: Case) -> Evidence | None:
             "a different label format, an empty prediction, a threshold that is never reached.",
             also=(Do.CHECK_LABELS,),
         ),
+        severity=Severity.NOTE if is_short and loss is None else None,
     )
 
 
