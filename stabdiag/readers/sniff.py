@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from collections.abc import Collection
 from io import BytesIO
 from textwrap import shorten
@@ -61,22 +60,15 @@ _BINARY: Final = (
 
 _SOURCE_CODE_REFUSAL: Final = "source code, not a log; pass the text that the program printed"
 
-_TEXT_WITHOUT_A_LOSS: Final = f"a text without a training loss; pass the log of a run, or {_EXPORT}"
-
 # Text has hardly any of these bytes. In a compressed file they are a twentieth of all bytes.
 _CONTROL: Final = bytes({*range(32), 127} - set(b"\t\n\r\x1b\b\f"))
 _MIN_TEXT: Final = 0.95
 
-# Values are searched for in this many bytes, and those without a loss on this many lines. A message
-# names the first few values that recur at least this often.
+# A message about a failure is searched for in this many bytes.
 _VALUE_BYTES: Final = 1 << 20
-_VALUE_LINES: Final = 2000
-
 # A longer line is not quoted.
 _MAX_QUOTED: Final = 120
-_MAX_SNIFFED_LINE: Final = 2000
 _MIN_REPEATS: Final = 3
-_MAX_SHOWN_LINES: Final = 3
 
 _JSON_IN_TEXT: Final = rb'(?m)^[^{\n]+\{"(?=.*loss").*\}[^\S\n]*$'
 _PYTHON_DICT: Final = rb"(?m)^[^\S\n]*\{'(?!train_runtime)[^\n]*\}[^\S\n]*$"
@@ -151,7 +143,9 @@ def _describe(stream: Stream, head: bytes) -> str:
         return CSV_WITHOUT_NAMES
     if len(re.findall(_DRAWN_CURVE, head)) >= _MIN_REPEATS:
         return _PICTURE
-    values = _describe_values(stream.peek(_HEAD_SIZES[-1]))
+    from stabdiag.readers.text.evidence.refused import describe_values
+
+    values = describe_values(stream.peek(_HEAD_SIZES[-1]), _EXPORT)
     return f"{values}{_describe_failure(stream.peek(_VALUE_BYTES))}"
 
 
@@ -172,34 +166,6 @@ def _describe_failure(data: bytes) -> str:
     number = data.count(b"\n", 0, place) + 1
     quote = shorten(line.decode("utf-8", "replace"), _MAX_QUOTED, placeholder=" …")
     return f"; line {number} mentions a failure: {quote!r}"
-
-
-def _describe_values(data: bytes) -> str:
-    """Describe which values of a log a text has, and what it lacks."""
-    from stabdiag.readers.text.evidence.sample import loss_names
-    from stabdiag.readers.text.lines.clean import cleaned
-    from stabdiag.readers.text.lines.spans import SpanFinder
-    from stabdiag.readers.text.lines.tokens import has_number
-
-    counts, finder = Counter[str](), SpanFinder()
-    repeats = Counter(cleaned(data)[:_VALUE_BYTES].split(b"\n"))
-    for number, line in enumerate(filter(has_number, repeats)):
-        # Only the lines of a loss are counted.
-        if len(line) <= _MAX_SNIFFED_LINE and (number < _VALUE_LINES or b"oss" in line.lower()):
-            counts.update(dict.fromkeys(finder.find(line), repeats[line]))
-    loss = next(iter(loss_names(counts)), None)
-    if loss is not None and counts[loss] == 1:
-        return f"{loss!r} is on one line only, without a step; pass more of the log, or {_EXPORT}"
-    if loss is not None:
-        return (
-            f"{loss!r} is on {counts[loss]} lines, but without a rising step or epoch; print one"
-            f" on the same line, or {_EXPORT}"
-        )
-    repeated = [repr(name) for name, count in counts.most_common() if count >= _MIN_REPEATS]
-    if repeated:
-        shown = ", ".join(repeated[:_MAX_SHOWN_LINES])
-        return f"it repeats {shown}, but no loss; print the loss, or {_EXPORT}"
-    return _TEXT_WITHOUT_A_LOSS
 
 
 def _redirect(stream: Stream) -> str:

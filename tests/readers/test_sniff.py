@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import stabdiag
 from stabdiag.errors import LogError
-from stabdiag.readers import sniff as sniffing
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.evidence import refused
 from stabdiag.readers.text.lines.clean import Text
 from stabdiag.sources import read_source
 from tests.readers.conftest import read_columns
@@ -41,12 +41,12 @@ def test_a_text_of_only_fences_is_refused():
 )
 def test_a_text_that_is_refused_is_cleaned_and_described_once(monkeypatch, tmp_path, line):
     cleaned, described = [], []
-    clean, describe = Text.__init__, sniffing._describe_values
+    clean, describe = Text.__init__, refused.describe_values
     monkeypatch.setattr(
         Text, "__init__", lambda text, *a, **k: (cleaned.append(1), clean(text, *a, **k))[1]
     )
     monkeypatch.setattr(
-        sniffing, "_describe_values", lambda data: (described.append(1), describe(data))[1]
+        refused, "describe_values", lambda *a: (described.append(1), describe(*a))[1]
     )
     path = tmp_path / "run.log"
     path.write_text(line * (200_000 // len(line)), encoding="utf-8", newline="")

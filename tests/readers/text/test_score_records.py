@@ -148,3 +148,18 @@ def test_a_table_of_a_cross_validation_is_no_course(diagnosed):
     rows = "".join(f"{n},1.5,0.25,{value},0.9\n" for n, value in enumerate(RISING[:5]))
     with pytest.raises(StabdiagError):
         diagnosed(f",fit_time,score_time,test_score,train_score\n{rows}", "scores.csv")
+
+
+@pytest.mark.parametrize(
+    ("form", "word"),
+    [
+        ("Fold {n}: accuracy {value}\n", "Fold"),
+        ("fold {n} begins\ntime: 0.5 s\nfold {n} - F1: {value}\n", "fold"),
+        ("Experiment {n}:\n Generation 0. best score: {value}\n", "Experiment"),
+        ("k = {n}, accuracy = {value}\n", "k"),
+        ("Accuracy of class {n}: {value}\n", "class"),
+    ],
+)
+def test_a_refusal_names_what_the_scores_belong_to(diagnosed, form, word):
+    with pytest.raises(StabdiagError, match=f"each score belongs to another '{word}'"):
+        diagnosed(lines(form, RISING))

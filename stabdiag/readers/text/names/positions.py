@@ -98,13 +98,14 @@ def find_positions(head: bytes, source: str) -> Positions | None:
     A value that falls as a loss does is one if the name of the file does not contradict, if its
     records count epochs or steps, or if a loss is named above it.
     """
-    records = _find_records(head, with_loss=True)
+    is_scored = is_named_score(source)
+    records = _find_records(head, with_loss=not is_scored)
     if records is None:
         return None
     above = head[: head.find(records.first)][-_BYTES_ABOVE:].lower()
-    if is_named_score(source):
+    if is_scored:
         scored = records.named_after(name_of_values(source).encode())
-        if scored is not None:
+        if scored is not None or not records.may_have_loss:
             return scored
     is_evaluation = assign([name_of_values(source)]).has("eval_loss")
     return records.named(
@@ -262,8 +263,12 @@ class _RecurringRecords:
         return Positions(row=self._row(names), is_named=is_named, is_a_loss=is_a_loss_by_course)
 
     def named_after(self, name: bytes) -> Positions | None:
-        """Return the replacement that gives this name to the only number next to the counters."""
-        values = [at for at in range(len(self._columns)) if self._may_be_loss(at)]
+        """Return the replacement that gives this name to the only number next to the counters.
+
+        The score of a game is a whole number.
+        """
+        decimals = [at for at in range(len(self._columns)) if self._may_be_loss(at)]
+        values = decimals or [at for at in range(len(self._columns)) if at not in self._counters]
         if len(values) != 1 or self._words[values[0]] != (b"", False):
             return None
         names = [name if at in values else self._name(at) for at in range(len(self._columns))]
