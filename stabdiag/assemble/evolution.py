@@ -91,6 +91,8 @@ def _followed(named: NamedColumns, name: str | None) -> NamedColumns | None:
     if column is None or column.is_text:
         return None
     x = _of_last_run(named, column)
+    if len(x) and np.isfinite(x[0]) and not np.isfinite(x[-1]):
+        x = x[np.isfinite(x)]  # the direction of what is lost
     if len(x) < MIN_RECORDS or not np.isfinite(x).all():
         return None
     rises, falls = (np.diff(x) > 0).any(), (np.diff(x) < 0).any()

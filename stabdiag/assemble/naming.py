@@ -20,7 +20,7 @@ from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, shown_name
 from stabdiag.assemble.renamed import continued_columns
 from stabdiag.assemble.result_tables import refuse_results
 from stabdiag.assemble.splits import split_columns
-from stabdiag.assemble.without_loss import can_judge_scores, stays_finite
+from stabdiag.assemble.without_loss import can_judge_scores, score_of_games, stays_finite
 from stabdiag.errors import ColumnError
 from stabdiag.model.roles.choice import (
     Assignment,
@@ -195,10 +195,13 @@ def _without_loss(named: NamedColumns) -> NamedColumns:
         return named.take(names, "no loss was logged: only checks without a loss can run")
     if can_judge_scores(columns, names):
         return named.take(names, "no loss was logged: only the scores can be judged")
+    game = score_of_games(columns, names)
+    if game is not None:
+        note = f"took {game!r} as the reward, by its name: only checks without a loss can run"
+        return named.take({**names, "reward": game}, note)
     evolved = with_fitness(named)
     if evolved is not None and (
-        any(map(is_fitness, columns.names))
-        or all(map(stays_finite, map(columns.load, columns.names)))
+        any(map(is_fitness, columns.names)) or _others_stay_finite(evolved)
     ):
         # No other column is the loss.
         return replace(evolved, columns=replace(evolved.columns, is_unknown=False))
@@ -217,6 +220,12 @@ def _without_loss(named: NamedColumns) -> NamedColumns:
         f"{shown}); name it with --column loss=NAME, in Python with "
         'columns={"loss": NAME}'
     )
+
+
+def _others_stay_finite(named: NamedColumns) -> bool:
+    """Return True if all columns without a role are finite."""
+    others = (name for name in named.columns.names if name not in named.names.values())
+    return all(map(stays_finite, map(named.columns.load, others)))
 
 
 def _with_an_evaluation(named: NamedColumns) -> NamedColumns:

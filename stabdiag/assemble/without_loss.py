@@ -8,7 +8,13 @@ import numpy as np
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import may_serve
-from stabdiag.model.roles.names import EPISODES_OR_GAMES, is_evaluation, last_word, name_words
+from stabdiag.model.roles.names import (
+    EPISODES_OR_GAMES,
+    is_a_reward,
+    is_evaluation,
+    last_word,
+    name_words,
+)
 from stabdiag.model.roles.scores import (
     is_short_score,
     is_training_score,
@@ -55,6 +61,19 @@ _TEXT_FORMAT = "text"
 def can_judge_scores(columns: Columns, names: Mapping[str, str]) -> bool:
     """Return True if a log has scores of one run, and no column that may be its loss."""
     return _has_scores(columns, names) and _may_lack_a_loss(columns, names)
+
+
+def score_of_games(columns: Columns, names: Mapping[str, str]) -> str | None:
+    """Return the column of the only score of a table, whose name says nothing else, or None.
+
+    Next to it are a counter or an index at most: a table of players names them.
+    """
+    scores = [name for name in columns.names if is_a_reward(name, of_episodes=True)]
+    if len(scores) != 1 or columns.load(scores[0]).is_text:
+        return None
+    others = [name for name in columns.names if name not in (*scores, INDEX, *names.values())]
+    are_known = all(map(_is_no_loss, others)) and not any(columns.load(o).is_text for o in others)
+    return scores[0] if are_known else None
 
 
 def _has_scores(columns: Columns, names: Mapping[str, str]) -> bool:

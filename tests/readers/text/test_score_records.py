@@ -163,3 +163,63 @@ def test_a_table_of_a_cross_validation_is_no_course(diagnosed):
 def test_a_refusal_names_what_the_scores_belong_to(diagnosed, form, word):
     with pytest.raises(StabdiagError, match=f"each score belongs to another '{word}'"):
         diagnosed(lines(form, RISING))
+
+
+COURSE = [round(0.8 - 0.5 * math.exp(-n / 5), 4) for n in range(14)]
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("F1", "score/F1"),
+        ("mIoU", "score/mIoU"),
+        ("val_acc", "eval_accuracy"),
+        ("FID", "score/FID"),
+    ],
+)
+@pytest.mark.parametrize("sign", [": ", " = "])
+def test_a_list_of_scores_that_change_as_in_a_run(diagnosed, name, role, sign):
+    assert diagnosed(f"{name}{sign}{COURSE}\n").history.series[role].values.tolist() == COURSE
+    constant = diagnosed(f"{name}{sign}{[0.125] * 14}\n").history.series
+    assert constant[role].values.tolist() == [0.125] * 14
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"F1: {[COURSE[n * 5 % 14] for n in range(14)]}\n",
+        f"precision: {COURSE}\nrecall: {COURSE[::-1]}\n",
+    ],
+)
+def test_a_list_of_scores_of_classes_or_thresholds_is_no_course(diagnosed, text):
+    with pytest.raises(StabdiagError):
+        diagnosed(text)
+
+
+@pytest.mark.parametrize("header", ["score", "iter,score", ",score", "epoch,mean_score,time"])
+def test_a_table_of_a_score_needs_no_games(diagnosed, header):
+    width = header.count(",")
+    rows = "".join(
+        ",".join([str(n), f"{n * n}.5", "0.25"][: width + 1] if width else [f"{n * n}.5"]) + "\n"
+        for n in range(8)
+    )
+    series = diagnosed(f"{header}\n{rows}", "run.csv").history.series
+    assert series["reward"].values.tolist() == [n * n + 0.5 for n in range(8)]
+
+
+def test_a_table_of_players_is_no_course(diagnosed):
+    rows = "".join(f"player{name},{n}.5\n" for n, name in enumerate("abcdefgh"))
+    with pytest.raises(StabdiagError):
+        diagnosed(f"name,score\n{rows}", "scores.csv")
+
+
+def test_an_objective_that_is_lost_is_reported(diagnosed):
+    rows = "".join(f"{n},{n}.5,1\n" for n in range(6)) + "6,nan,1\n7,nan,1\n8,nan,1\n"
+    report = diagnosed(f"epoch,objective,time\n{rows}", "run.csv")
+    assert report.diagnosis.title == "The reward is not finite"
+
+
+def test_whole_numbers_of_a_file_of_scores(diagnosed):
+    text = "".join(f"==== {n} ==== {n // 7} \n" for n in range(40))
+    series = diagnosed(text, "scores.txt").history.series
+    assert series["reward"].values.tolist() == [n // 7 for n in range(40)]

@@ -76,6 +76,8 @@ _SENTENCE: Final = lazy_pattern(rb":\s{0,4}\n\s{0,4}\[?$")
 # The fewest rewards or scores: shorter lists may be settings.
 _MIN_LONG_LIST: Final = 10
 
+_OF_THRESHOLDS: Final = frozenset({"precision", "precisions", "recall", "recalls"})
+
 # A list, or its beginning: a paste may end within it. Its last number may be cut.
 _PRINTED_LIST: Final = lazy_pattern(rb"\[([^\[\]]{3,1000000})(\]|\Z)")
 _WRAPPED_LIST: Final = lazy_pattern(
@@ -160,7 +162,8 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
             name = name_of_course(source, [*map(as_float, values)])
         if name is not None and _is_score_of_games(name):
             name = "reward"
-        follow = is_named_score(source) and is_course([*map(as_float, values)])
+        is_scored = is_named_score(source) or (name is not None and _is_score(name))
+        follow = is_scored and (is_course([*map(as_float, values)]) or _is_constant(values))
         if name is not None and not follow and _may_be_other_scores(data, *match.span(), name):
             continue
         if name is not None:
@@ -321,7 +324,13 @@ def _are_scores(name: str, values: list[bytes]) -> bool:
 
 
 def _is_score(name: str) -> bool:
-    return is_a_reward(name) or _is_accuracy(name)
+    """Return True for the name of a score, but not for the points of a curve of thresholds."""
+    is_known = score_direction(name) is not None and _OF_THRESHOLDS.isdisjoint(name_words(name))
+    return is_known or is_a_reward(name) or _is_accuracy(name)
+
+
+def _is_constant(values: list[bytes]) -> bool:
+    return len(values) >= _MIN_LONG_LIST and len({*values}) == 1
 
 
 def _is_accuracy(name: str) -> bool:
@@ -337,10 +346,10 @@ def _is_score_of_games(name: str) -> bool:
 def _may_be_other_scores(data: bytes, begin: int, end: int, name: str) -> bool:
     """Return True if scores may be those of classes or folds, or a variable of a program.
 
-    No epoch is named above the accuracies, or more is below an assignment.
+    No epoch is named above the scores, or more is below an assignment.
     """
     above = data[max(begin - _ABOVE_BYTES, 0) : begin].lower()
-    if _is_accuracy(name):
+    if _is_score(name) and not is_a_reward(name):
         return b"epoch" not in above and b"loss" not in above
     is_assigned = above.rstrip().endswith(b"=") and bool(data[end:].strip())
     return is_assigned and _is_score(name)

@@ -58,6 +58,8 @@ _COUNTED_WORD: Final = lazy_pattern(
     rb"|t|i|it|no|number|total|\w{0,40}(?:interacts|frames|steps|samples|examples|tokens|evals?"
     rb"|evaluations|nfe|games|episodes|epochs|iterations|updates|batches)"
 )
+# The fewest records of a counter without a word that does not begin at the start.
+_FEWEST_COUNTED: Final = 5
 # A counter rises in at least this fraction of its moves.
 _RISES_OF_COUNTER: Final = 0.8
 # Settings of models with a fraction as their value.
@@ -246,7 +248,8 @@ def _numbers_results(column: Sequence[bytes], before: bytes, counter: bytes) -> 
     """Return True if numbers name a part or a setting of a model in each record.
 
     Whole numbers of an unknown word that rise evenly are settings of a search: k = 3, acc = 0.8.
-    A counter that mostly falls is none, and neither is one without a word that rises unevenly.
+    A counter that mostly falls is none, and neither is one without a word that rises unevenly, or
+    that begins late on a few lines.
     """
     last = _LAST_WORD.search(before)
     word = b"" if last is None else last[1].lower()
@@ -255,7 +258,8 @@ def _numbers_results(column: Sequence[bytes], before: bytes, counter: bytes) -> 
     moves = [b - a for a, b in pairwise(map(int, column)) if a != b]
     rises = sum(move > 0 for move in moves)
     if counter:
-        is_even = counter != STEP.encode() or len({*moves[:-1]}) <= 1
+        is_early = len(column) >= _FEWEST_COUNTED or int(column[0]) <= 1
+        is_even = counter != STEP.encode() or (len({*moves[:-1]}) <= 1 and is_early)
         return rises < _RISES_OF_COUNTER * len(moves) or not is_even
     if len({*column}) < len(column):
         return False
