@@ -14,6 +14,7 @@ from stabdiag.model.roles.names import (
     is_evaluation,
     last_word,
     name_words,
+    normal,
 )
 from stabdiag.model.roles.scores import (
     is_short_score,
@@ -60,7 +61,14 @@ _TEXT_FORMAT = "text"
 
 def can_judge_scores(columns: Columns, names: Mapping[str, str]) -> bool:
     """Return True if a log has scores of one run, and no column that may be its loss."""
+    if _is_of_folds(columns):
+        return False
     return _has_scores(columns, names) and _may_lack_a_loss(columns, names)
+
+
+def _is_of_folds(columns: Columns) -> bool:
+    """Return True for a table of scikit-learn with the times of each fold."""
+    return any(normal(name).endswith("fit_time") for name in columns.names)
 
 
 def score_of_games(columns: Columns, names: Mapping[str, str]) -> str | None:
@@ -69,7 +77,7 @@ def score_of_games(columns: Columns, names: Mapping[str, str]) -> str | None:
     Next to it are a counter or an index at most: a table of players names them.
     """
     scores = [name for name in columns.names if is_a_reward(name, of_episodes=True)]
-    if len(scores) != 1 or columns.load(scores[0]).is_text:
+    if len(scores) != 1 or columns.load(scores[0]).is_text or _is_of_folds(columns):
         return None
     others = [name for name in columns.names if name not in (*scores, INDEX, *names.values())]
     are_known = all(map(_is_no_loss, others)) and not any(columns.load(o).is_text for o in others)
@@ -136,7 +144,7 @@ def _may_lack_a_loss(columns: Columns, names: Mapping[str, str]) -> bool:
 
 
 def _is_no_loss(name: str) -> bool:
-    """Return True if a column has times, memory, files or games, or the best score so far."""
+    """Return True if a column has times, memory, files, games, any score, or the best so far."""
     words = {*name_words(name)}
     # Paddle calls the times of a batch and of its data a cost.
     is_time = "cost" in words and not words.isdisjoint(("batch", "reader", "data"))
@@ -145,6 +153,7 @@ def _is_no_loss(name: str) -> bool:
         len(words & {"best", "max"}) == 1 and bool(words & _SPLITS_OF_BESTS) and words <= _OF_BESTS
     )
     is_other = is_time or is_best or words <= _OF_GAMES or name.lower() == "best"
+    is_other = is_other or not words.isdisjoint(("score", "scores"))
     return is_other or not _MACHINE_WORDS.isdisjoint(words)
 
 

@@ -302,7 +302,7 @@ def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
 
 
 # The words of the objective of an optimizer, and other words of its name.
-_BESTS = frozenset(word_list("best gbest incumbent shortest"))
+_BESTS = frozenset(word_list("best gbest fbest incumbent shortest"))
 _OBJECTIVES = _BESTS | frozenset(word_list("objective obj fval"))
 _OF_A_FUNCTION = (frozenset({"function", "value"}), frozenset({"f", "x"}), frozenset({"f", "min"}))
 _OF_OBJECTIVES = frozenset(

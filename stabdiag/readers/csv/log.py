@@ -31,7 +31,13 @@ from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.text.lines.line_forms import outline
-from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES, measure_of_file
+from stabdiag.readers.unnamed import (
+    CSV_WITHOUT_NAMES,
+    ROWS_WITHOUT_NAMES,
+    is_named_score,
+    measure_of_file,
+    name_of_values,
+)
 
 # Up to this size the tolerant reader (20 MB/s) finishes before Arrow is imported (40 ms).
 MAX_TOLERANT_CSV: Final = 1 << 19
@@ -132,6 +138,10 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) ->
 _MONITOR: Final = {"r": "episode_reward", "l": "episode_length", "t": "time"}
 
 
+_COUNT_AND_VALUE: Final = 2
+_NAMES_OF_ANYTHING: Final = frozenset(("values", "y", "rate", "mean", "avg", "average", "result"))
+
+
 def _monitor_names(names: dict[str, str]) -> dict[str, str]:
     """Map displayed names to the names of columns, with full names for a monitor."""
     if not _MONITOR.keys() <= names.keys():
@@ -142,13 +152,17 @@ def _monitor_names(names: dict[str, str]) -> dict[str, str]:
 def _measure_names(names: dict[str, str], source: str) -> dict[str, str]:
     """Map displayed names to the names of columns, with the measure of the file for a value.
 
-    TensorBoard exports a tag as a table of the columns Wall time, Step and Value.
+    TensorBoard exports a tag as a table of the columns Wall time, Step and Value. Next to a step
+    alone, other names say as little in a file named after a score: step,y in reward.csv.
     """
     value = next((name for name in names if name.lower() == "value"), None)
+    if value is None and len(names) == _COUNT_AND_VALUE and is_named_score(source):
+        value = next((name for name in names if name.lower() in _NAMES_OF_ANYTHING), None)
     others = [name for name in names if name != value]
-    if value is None or not {*assign(others).columns} >= {"step"} or len(others) > 2:
+    counters = ("step",) if value is None or value.lower() == "value" else ("step", "epoch")
+    if value is None or not assign(others).has(*counters) or len(others) > 2:
         return names
-    measure = measure_of_file(source)
+    measure = measure_of_file(source) or (name_of_values(source) if is_named_score(source) else "")
     return {measure or name if name == value else name: own for name, own in names.items()}
 
 

@@ -223,3 +223,35 @@ def test_whole_numbers_of_a_file_of_scores(diagnosed):
     text = "".join(f"==== {n} ==== {n // 7} \n" for n in range(40))
     series = diagnosed(text, "scores.txt").history.series
     assert series["reward"].values.tolist() == [n // 7 for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "role"),
+    [
+        ("win_rate.csv", "step,rate", "score/win_rate"),
+        ("run_val_acc.csv", "step,y", "eval_accuracy"),
+        ("my_reward.csv", "epoch,mean", "reward"),
+    ],
+)
+def test_a_column_that_says_nothing_has_the_name_of_its_file(diagnosed, name, header, role):
+    rows = "".join(f"{n},{value}\n" for n, value in enumerate(RISING))
+    assert diagnosed(f"{header}\n{rows}", name).history.series[role].values.tolist() == RISING
+
+
+def test_other_scores_next_to_a_known_one_are_no_loss(diagnosed):
+    rows = "".join(f"{n}, {value}, 0.25\n" for n, value in enumerate(RISING))
+    series = diagnosed(f"Epoch, Inception Score, Foo Score\n{rows}", "eval.log").history.series
+    assert series["score/Inception Score"].values.tolist() == RISING
+
+
+def test_a_number_behind_a_score_is_no_setting(diagnosed):
+    text = "".join(f"BLEU = {value} (len=5{n * n}) {10 * n}\n" for n, value in enumerate(RISING))
+    assert diagnosed(text).history.series["score/BLEU"].values.tolist() == RISING
+
+
+def test_trials_of_a_search_are_named(diagnosed):
+    text = "".join(
+        f"Best trial: {n}. Best value: {v}: 5%|# | {n}/40\n" for n, v in enumerate(RISING)
+    )
+    with pytest.raises(StabdiagError, match="another 'trial'"):
+        diagnosed(text)

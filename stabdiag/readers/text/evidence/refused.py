@@ -40,7 +40,7 @@ def describe_values(data: bytes, export: str) -> str:
             f" on the same line, or {export}"
         )
     word = find_word_of_results(head).decode("utf-8", "replace")
-    if word:
+    if word and word != "number":
         return (
             f"each score belongs to another {word!r}: these are results, not the course of a"
             " training; pass the log of one training, with its steps or epochs"

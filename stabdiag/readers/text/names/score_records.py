@@ -53,11 +53,13 @@ _PART_OF_MODEL: Final = lazy_pattern(
     rb"[ \t#:=(\[]{0,4}\Z" % _SEVERAL_RUNS
 )
 # These words, or none, may be in front of a counter: t=300, #3, no. 3, TotalEnvInteracts 4000
-_LAST_WORD: Final = lazy_pattern(rb"([A-Za-z]*)[^A-Za-z]*\Z")
+_LAST_WORD: Final = lazy_pattern(rb"([A-Za-z]*)[^A-Za-z\d]*\Z")
 _COUNTED_WORD: Final = lazy_pattern(
     rb"|t|i|it|no|number|total|\w{0,40}(?:interacts|frames|steps|samples|examples|tokens|evals?"
     rb"|evaluations|nfe|games|episodes|epochs|iterations|updates|batches)"
 )
+# What a search prints: Best trial: 3. Best value: 0.8
+_BEST_TRIAL: Final = lazy_pattern(rb"(?i)\bbest (?:trial|is trial)[: ]")
 # The fewest records of a counter without a word that does not begin at the start.
 _FEWEST_COUNTED: Final = 5
 # A counter rises in at least this fraction of its moves.
@@ -70,7 +72,6 @@ _SEARCHED_SETTINGS: Final = (
     b"lambda",
     b"sigma",
     b"threshold",
-    b"ratio",
     b"snr",
 )
 _OF_SEVERAL_RUNS: Final = lazy_pattern(
@@ -165,6 +166,8 @@ def _cells(groups: Sequence[Group], at: int) -> Iterator[bytes]:
 def find_word_of_results(head: bytes) -> bytes:
     """Return the word whose numbers tell apart the results of several trainings, or nothing."""
     lines = mask_lines(head)
+    if len(_BEST_TRIAL.findall(head)) >= _FEWEST_RUNS:
+        return b"trial"
     runs = _word_of_runs(lines)
     if runs:
         return runs
@@ -235,7 +238,7 @@ def _names_of_numbers(groups: Sequence[Group]) -> tuple[list[bytes], list[bytes]
             before = line.text[: line.numbers[at][0]]
             if not name and not results and _numbers_results(column, before, count):
                 last = _LAST_WORD.search(before)
-                results = last[1] if last is not None and last[1] else b"number"
+                results = last[1] if last is not None and last[1] and not count else b"number"
             is_new = name and name not in scores and _may_be_scores(column)
             scores.append(name if is_new else b"")
         counters += counts
@@ -255,8 +258,10 @@ def _numbers_results(column: Sequence[bytes], before: bytes, counter: bytes) -> 
     word = b"" if last is None else last[1].lower()
     if not all(map(bytes.isdigit, column)):
         return word in _SEARCHED_SETTINGS and len({*column}) == len(column)
-    moves = [b - a for a, b in pairwise(map(int, column)) if a != b]
-    rises = sum(move > 0 for move in moves)
+    pairs = [*pairwise(map(int, column))]
+    moves = [b - a for a, b in pairs if a != b]
+    # It may begin again with another run.
+    rises = sum(a < b or a > b == pairs[0][0] for a, b in pairs)
     if counter:
         is_early = len(column) >= _FEWEST_COUNTED or int(column[0]) <= 1
         is_even = counter != STEP.encode() or (len({*moves[:-1]}) <= 1 and is_early)
