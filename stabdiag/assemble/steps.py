@@ -50,7 +50,7 @@ class Steps:
 def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
     """Return the step of each record: from the step column, the epoch, or the record number."""
     events: list[Event] = []
-    for role, name in (*_counters(columns, names), *_unusual_counters(columns, names)):
+    for role, name in (*_counters(columns, names), *unusual_counters(columns, names)):
         column = columns.load(name)
         # NaN and ±inf are not steps.
         good = column.present & (np.abs(column.values) < EXACT)
@@ -84,23 +84,21 @@ def _counters(columns: Columns, names: Mapping[str, str]) -> list[tuple[str, str
     return [*named, *(("epoch", name) for name in others)] if "epoch" in names else named
 
 
-def _unusual_counters(columns: Columns, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def unusual_counters(columns: Columns, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the roles and columns of counters with unusual names, if their values rise.
 
-    A name that may be of anything has to count evenly.
+    A name that may be of anything comes last, and has to count evenly.
     """
-    taken = {*names.values()}
-    for name in columns.names:
-        unit, is_plain = counter_unit(name), is_plain_counter(name)
-        if name in taken or not (unit or is_plain):
-            continue
+    free = [name for name in columns.names if name not in {*names.values()}]
+    units = {name: unit for name in free if (unit := counter_unit(name))}
+    for name in (*units, *filter(is_plain_counter, free)):
         values = columns.load(name).logged
         strides = np.diff(values)
         if len(values) < max(columns.rows, 2) or not np.all(values == np.floor(values)):
             continue
         is_even = strides[0] > 0 and bool(np.all(strides == strides[0]))
-        if is_even if is_plain else _increases(values):
-            yield "step" if is_plain or unit in STEP_UNITS else "epoch", name
+        if _increases(values) if name in units else is_even:
+            yield "epoch" if units.get(name, "step") not in STEP_UNITS else "step", name
 
 
 def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:

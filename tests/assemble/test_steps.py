@@ -210,6 +210,11 @@ def test_unusual_names_of_counters(build, name):
     ]
 
 
+def test_a_count_of_rows_comes_after_a_count_with_a_name(build):
+    records = [{"index": n, **record} for n, record in enumerate(log([5, 10, 20, 50], "Epoch No"))]
+    assert build(records).series["loss"].steps.tolist() == [5, 10, 20, 50]
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [
