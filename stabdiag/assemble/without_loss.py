@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stabdiag.assemble.steps import unusual_counters
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import may_serve
 from stabdiag.model.roles.names import (
@@ -91,10 +92,15 @@ def _has_scores(columns: Columns, names: Mapping[str, str]) -> bool:
     evaluation does not need one either. Several scores on several records may belong to different
     models, unless those of a split change as those of one run do, or are too few to tell.
     """
-    counters = {"step", "epoch", "clock"} & names.keys()
+    is_counted = bool({"step", "epoch", "clock"} & names.keys())
     accuracies = [names[role] for role in ("accuracy", "eval_accuracy") if role in names]
     scores = [*accuracies, *score_columns(columns.names, names.values()).values()]
-    if counters or columns.format == _TEXT_FORMAT or columns.rows == 1:
+    is_counted |= columns.format == _TEXT_FORMAT or columns.rows == 1
+    if (
+        not scores
+        or is_counted
+        or any(name != INDEX for _, name in unusual_counters(columns, names))
+    ):
         return bool(scores)
     others = [name for name in columns.names if name not in scores and name != INDEX]
     are_few = columns.rows < MIN_SMOOTH and _are_of_both_splits(scores)

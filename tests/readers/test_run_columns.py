@@ -103,6 +103,14 @@ def test_lists_of_splits_are_scores_in_a_file_named_after_one(put):
     assert summary.startswith("'val_accuracy' was 0.5 at step 2 and is 0.05 at the end")
 
 
+@pytest.mark.parametrize("name", ["episode_id", "episodes", "Game No."])
+def test_scores_next_to_an_unusual_counter_are_judged(put, name):
+    rows = "".join(f"{n},{n * n % 17 - 8.5}\n" for n in range(1, 40))
+    report = stabdiag.diagnose(put(f"{name},score\n{rows}", "log.csv"))
+    assert "reward" in report.history.series
+    assert "(it has" not in report.diagnosis.summary
+
+
 def test_each_run_is_checked(put, stabdiag):
     text = table("epoch", "seed 1", "seed 2")
     for value in ("1.1000", "1.0750", "1.0500"):

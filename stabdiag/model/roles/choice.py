@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.counter_names import counts_games
 from stabdiag.model.roles.fallbacks import loss_measure, names_training
 from stabdiag.model.roles.groups import find_group_role, find_groups
 from stabdiag.model.roles.hints import check_chosen, describe_likely_columns
@@ -23,7 +24,6 @@ from stabdiag.model.roles.loss_kinds import (
     surrogate_losses,
 )
 from stabdiag.model.roles.names import (
-    EPISODES_OR_GAMES,
     exported_run,
     is_a_loss,
     is_a_reward,
@@ -220,7 +220,7 @@ class _Choice:
         return columns[:1] if is_only else []
 
     def _matching(self, role: Role) -> list[str]:
-        of_episodes = normal(self.columns.get("epoch", "")) in EPISODES_OR_GAMES
+        of_episodes = role.name == "reward" and any(map(counts_games, self.names))
         columns = by_name_pattern(role, self._free(), of_episodes=of_episodes)
         if role.name in _LOSS_ROLES:
             discriminator_loss = find_discriminator_loss(columns)

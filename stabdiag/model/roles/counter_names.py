@@ -46,6 +46,11 @@ def counter_unit(name: str) -> str:
     return units[0] if len(units) == 1 else ""
 
 
+def counts_games(name: str) -> bool:
+    """Return True if a column may count the episodes or games of a policy."""
+    return counter_unit(name) in ("episode", "game")
+
+
 def is_plain_counter(name: str) -> bool:
     """Return True if a name may be of any count: ``i``, ``idx``, ``x``."""
     return "".join(name_words(name)) in _PLAIN_COUNTERS
