@@ -228,6 +228,15 @@ def test_the_only_row_of_a_file_may_have_any_name(put, name, role):
     assert series[role].values.tolist() == MANY
 
 
+def test_a_blank_is_enough_between_a_name_and_its_long_row(put):
+    rows = {"step": range(100, 1300, 100), "loss": MANY}
+    text = "".join(f"{name} {' '.join(map(str, row))}\n" for name, row in rows.items())
+    loss = stabdiag.diagnose(put(text, "run.txt")).history.series["loss"]
+    assert (loss.values.tolist(), loss.steps[0], loss.steps[-1]) == (MANY, 100, 1200)
+    with pytest.raises(LogError):
+        stabdiag.diagnose(put("loss 2.5 2.25 2.0 1.75\n", "run.txt"))
+
+
 @pytest.mark.parametrize("sign", [": ", ",", "\t", " = "])
 def test_a_row_may_have_all_values_of_a_name(put, sign):
     rows = {

@@ -97,9 +97,10 @@ _ROW: Final = rb"((?:%b[ \t]{0,8}[,;\t ][ \t]{0,8}){3,100000}%b)[,;]?[ \t\r]{0,8
     NUMBER_PATTERN,
     NUMBER_PATTERN,
 )
+# Only a blank follows a name in front of a long row.
 _NAMED_ROW: Final = lazy_pattern(
-    rb"(?m)^[ \t]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,2})[ \t]{0,8}[:=,;\t][ \t]{0,8}"
-    + _ROW
+    rb"(?m)^[ \t]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,2})"
+    rb"(?:[ \t]{0,8}[:=,;\t]|(?=(?: {1,8}%b){8}))[ \t]{0,8}" % NUMBER_PATTERN + _ROW
 )
 _MAX_LISTED_ROWS: Final = 4
 # What pandas writes around rows: the numbers of the columns, and those of the rows.
@@ -188,7 +189,7 @@ def _with_brackets(data: bytes, source: str) -> bytes:
             return b"[%b]" % row[1].replace(b";", b",")
         measure = "loss" if is_named_loss(source) else name_of_values(source)
         data = _with_names(data, measure)
-    is_only = len(_NAMED_ROW.findall(data)) == 1
+    is_only = bool(measure) and len(_NAMED_ROW.findall(data)) == 1
 
     def bracketed(row: re.Match[bytes]) -> bytes:
         name = row[1].decode("ascii")
