@@ -1,7 +1,11 @@
-"""Records that a program writes as lists: ``[["step", 1], ["loss", 2.31]]`` and ``[1, 2.31]``."""
+"""Records that a program writes as lists: ``[["step", 1], ["loss", 2.31]]`` and ``[1, 2.31]``.
+
+The items of a list of YAML are on lines of their own, below the name of the list.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -23,7 +27,16 @@ _NAMED_PAIR: Final = (
 
 _PAIR_LIST: Final = lazy_pattern(rb"[\[(] ?%b(?:, ?%b){0,60} ?[\])]" % (_NAMED_PAIR, _NAMED_PAIR))
 _NAMED_VALUE: Final = lazy_pattern(_NAMED_PAIR)
-_NUMBER_LIST: Final = lazy_pattern(rb"\[ ?(\d{1,12})(?:, ?%b){1,60} ?\]" % _LISTED_VALUE)
+_NUMBER_LIST: Final = lazy_pattern(rb"[\[(] ?(\d{1,12})(?:, ?%b){1,60} ?[\])],?" % _LISTED_VALUE)
+
+# train_loss:
+# - 2.31
+_YAML_LIST: Final = lazy_pattern(
+    rb"(?m)^([ \t]{0,20}[\"']?[A-Za-z][\w ./-]{0,60}[\"']?):[ \t]*\r?\n"
+    rb"((?:[ \t]{0,20}-[ \t]{1,4}%b[ \t\r]*(?:\n|\Z)){3,100000})" % _LISTED_VALUE
+)
+_YAML_ITEM: Final = lazy_pattern(rb"-[ \t]{1,4}(%b)[ \t\r]*(?:\n|\Z)" % _LISTED_VALUE)
+_MAX_YAML: Final = 1 << 22
 
 
 def unlisted(stream: Stream) -> Stream:
@@ -32,6 +45,8 @@ def unlisted(stream: Stream) -> Stream:
     A list of numbers is a record if the first one counts.
     """
     head = stream.peek(_LISTED_HEAD)
+    if b"\n- " in head or b" - " in head:
+        return _with_lists_of_yaml(stream)
     if head.lstrip()[:1] not in (b"[", b"("):
         return stream
     lines = [line.strip() for line in head[: head.rfind(b"\n") + 1].splitlines() if line.strip()]
@@ -68,4 +83,19 @@ def _as_object(line: bytes) -> bytes:
 
 
 def _as_row(line: bytes) -> bytes:
-    return line.strip()[1:-1] if _NUMBER_LIST.fullmatch(line.strip()) else line
+    row = line.strip()
+    return row.rstrip(b",")[1:-1] if _NUMBER_LIST.fullmatch(row) else line
+
+
+def _with_lists_of_yaml(stream: Stream) -> Stream:
+    """Return the stream with each list of numbers of YAML on one line, or the stream itself."""
+    if _YAML_LIST.search(stream.peek(_LISTED_HEAD)) is None:
+        return stream
+    data = stream.peek(_MAX_YAML)
+    if len(data) == _MAX_YAML:
+        return stream
+
+    def on_one_line(match: re.Match[bytes]) -> bytes:
+        return b"%b: [%b]\n" % (match[1], b", ".join(_YAML_ITEM.findall(match[2])))
+
+    return stream.rewritten(iter([_YAML_LIST.sub(on_one_line, data)]))

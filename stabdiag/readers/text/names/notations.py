@@ -145,7 +145,8 @@ _PART_BYTES: Final = 1 << 12
 _GLUED_PARTS: Final = 16
 
 # Counters without a blank after their word: epoch1 loss=2.31, E001 loss 2.31, ep1_loss: 2.31. The
-# words of each counter are at the start of a line that names a loss or a reward.
+# words of each counter are at the start of a line that names a loss or a reward, or the key of a
+# mapping of YAML: epoch_1:
 _GLUED_WORDS: Final = (
     (rb"epoch|ep|e", rb"\1epoch \2 "),
     (rb"step|iter(?:ation)?|it|batch|round", rb"\1step \2 "),
@@ -153,8 +154,12 @@ _GLUED_WORDS: Final = (
     (rb"episode|game", rb"\1episode \2 "),
 )
 _AT_START: Final = (
-    rb"(?mi)^([ \t\[(]{0,4})(?:%b)_?(\d{1,9})"
-    rb"(?=[ \t_:,;\])|-][^\n]{0,200}(?:oss|eward|itness|core\b))"
+    rb"(?mi)^([ \t\[(]{0,4})[\"']?(?:%b)[_-]?(\d{1,9})[\"']?"
+    rb"(?=[ \t_:,;\])|-][^\n]{0,200}(?:oss|eward|itness|core\b)|:[ \t\r]{0,8}$)"
+)
+# The key of a mapping of YAML may be a count only, above lines with values.
+_COUNT_AS_KEY: Final = (
+    rb"(?m)^([ \t]{0,4})[\"']?(\d{1,9})[\"']?(?=:[ \t\r]{0,8}\n[ \t]{1,12}[\w\"'][^\n:]{0,60}: )"
 )
 # A line names one of these next to a counter without a blank.
 _GLUED_MEASURES: Final = (b"oss", b"eward", b"itness", b"core")
@@ -164,8 +169,8 @@ def _glued_counters(data: bytes, head: bytes) -> Iterator[Normalization]:
     """Yield the replacements that separate a rising counter from its word."""
     if not any(measure in head for measure in _GLUED_MEASURES):
         return
-    for words, replacement in _GLUED_WORDS:
-        pattern = _AT_START % words
+    glued = ((_AT_START % words, replacement) for words, replacement in _GLUED_WORDS)
+    for pattern, replacement in (*glued, (_COUNT_AS_KEY, rb"\1step \2 ")):
         counts = [int(match[2]) for match in re.finditer(pattern, head)]
         if counts and len({*counts}) < _MIN_COUNTS and len(data) > len(head):
             counts += _counts_of_parts(data, pattern)
