@@ -134,7 +134,11 @@ def starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
     )
     if not np.isfinite([start, end, restart]).all():
         return True
-    return abs(restart - start) <= abs(restart - end) or len(old) <= MIN_RECORDS
+    if abs(restart - start) <= abs(restart - end) or len(old) <= MIN_RECORDS:
+        return True
+    # A loss that falls fast is soon nearer to the end, but not by its ratio.
+    begins_high = abs(new[0] - old[0]) <= abs(new[0] - old[-1])
+    return bool(begins_high and 0 < start * end <= restart**2 and min(start, restart) > 0)
 
 
 def _level(losses: Floats) -> float:

@@ -50,6 +50,11 @@ COUNTS, RESTARTED, LOST = [1, 101, 201, 301, 313], turned(range(400), 100), (130
         ([*lost(range(20)), *falling(range(60))], 2, range(60)),
         ([*falling(range(60)), *lost(range(20))], 2, range(20)),
         ([*falling(range(3)), *lost(range(3, 5)), *falling(range(5), 2)], 2, range(5)),
+        # A second run that falls ten times as fast.
+        (
+            [*falling(range(100)), *({"step": s, "loss": 4 / (1 + s / 5)} for s in range(9))],
+            *(2, range(9)),
+        ),
         # A counter restarts every epoch, also after the loss went NaN.
         (
             [{"epoch": n // 10, "iter": n % 10, "loss": 3.0 - n % 7} for n in range(200)],
