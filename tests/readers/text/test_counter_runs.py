@@ -103,3 +103,25 @@ def test_runs_of_scores_follow_each_other(put, runs):
     history = stabdiag.diagnose(put(text)).history
     assert history.source.attempts == len(runs)
     assert history.series["accuracy"].steps.tolist() == [*runs[-1]]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "[{n}0]\ttrain-rmse:{loss:.4f}\teval-rmse:{loss:.3f}5",
+        "| epoch   1 |  {n}00/ {total} batches | ms/batch 9.5 | loss {loss:5.2f}",
+        "iter {n}: loss {loss:.4f}",
+    ],
+)
+@pytest.mark.parametrize("lost", [True, False])
+def test_short_runs_of_any_counter(put, form, lost):
+    losses = [2.5, 1.25, 0.75, float("nan") if lost else 0.5]
+    text = "".join(
+        form.format(n=n, loss=loss, total=1400 + 300 * run) + "\n"
+        for run in range(6)
+        for n, loss in enumerate(losses if run == 4 else [2.5, 1.25, 0.75, 0.5], start=1)
+    )
+    report = stabdiag.diagnose(put(text))
+    assert report.history.source.attempts == 6
+    assert len(report.history.series["loss"]) == 4
+    assert report.diagnosis.slug == ("earlier-run-failed" if lost else "insufficient-data")

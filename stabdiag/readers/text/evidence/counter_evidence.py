@@ -10,7 +10,15 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.evidence.sample import MANY_VALUES, Counts, Sample, TextEvidence, is_lost
-from stabdiag.readers.text.lines.counters import COARSE, EPOCH, FIRST, NTH, STEP, is_word
+from stabdiag.readers.text.lines.counters import (
+    COARSE,
+    EPOCH,
+    FIRST,
+    LONE_COUNT,
+    NTH,
+    STEP,
+    is_word,
+)
 from stabdiag.readers.text.lines.tokens import lines_with_a_loss
 
 # A counter has at least this many values, and rises in at least this fraction of its moves.
@@ -105,14 +113,22 @@ def on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> TextEvidence 
     rising = (
         candidate
         for candidate in candidates
-        if candidate.rising >= _RISING
-        or (
-            candidate.counter == EPOCH
-            and _is_of_runs([count for _, count in counters[EPOCH, candidate.loss]])
-        )
+        if candidate.rising >= _RISING or _counts_runs(candidate, counters)
     )
     return next(
         (candidate for candidate in rising if _has_several_values(candidate, counters)), None
+    )
+
+
+def _counts_runs(candidate: TextEvidence, counters: Mapping[tuple[bytes, str], Counts]) -> bool:
+    """Return True if a word or a number between brackets counts each of several short runs."""
+    counter = candidate.counter or b""
+    counts = [count for _, count in counters[counter, candidate.loss]]
+    if counter == EPOCH:
+        return _is_of_runs(counts)
+    falls = {after for before, after in pairwise(counts) if after < before}
+    return (
+        (is_word(counter) or counter == LONE_COUNT) and falls <= {counts[0]} and _is_of_runs(counts)
     )
 
 
