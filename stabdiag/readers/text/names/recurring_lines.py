@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
@@ -27,7 +28,7 @@ _CLOCK_TIME: Final = (
 )
 _PLAIN_NUMBER: Final = (
     rb"[-+]?(?:(?:\d{1,60}(?:\.\d{1,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?"
-    rb"|(?:nan|NaN|[iI]nf)(?!\w))(?!\d|[.-]\d|\.\.)"
+    rb"|(?i:nan|inf)(?!\w))(?!\d|[.-]\d|\.\.)"
 )
 # A bar grows from line to line.
 _BAR_SIGN: Final = rb"(?:[#=>]|[.-](?!\d)|\xe2[\x94-\x96][\x80-\xbf])"
@@ -105,6 +106,24 @@ def find_groups(lines: Sequence[MaskedLine], max_lines: int) -> Iterator[list[Gr
                     at += 1
             if len(groups) >= _MIN_RECORDS:
                 yield groups
+
+
+def of_last_run(groups: Sequence[Group]) -> Sequence[Group]:
+    """Return the records since the number at their start last began again, as in another run.
+
+    It rises evenly in each run, from the same number on.
+    """
+    counts = [group[0].text[slice(*group[0].numbers[0])] for group in groups if group[0].numbers]
+    if len(counts) < len(groups) or not all(map(bytes.isdigit, counts)):
+        return groups
+    numbers = [*map(int, counts)]
+    begins = [at for at in range(1, len(numbers)) if numbers[at] <= numbers[at - 1]]
+    strides = {numbers[at] - numbers[at - 1] for at in range(1, len(numbers)) if at not in begins}
+    runs = [end - begin for begin, end in pairwise([0, *begins, len(numbers)])]
+    is_of_runs = len(strides) == 1 and min(runs) >= _MIN_RECORDS
+    if not begins or not is_of_runs or any(numbers[at] != numbers[0] for at in begins):
+        return groups
+    return groups[begins[-1] :]
 
 
 def record_pattern(group: Group) -> tuple[bytes, list[int]]:
