@@ -192,3 +192,32 @@ def test_the_best_value_of_a_search_shows_its_direction(tmp_path, line, role, ch
     report = stabdiag.diagnose(log)
     assert report.history.series[role].values.tolist() == bests
     assert report.diagnosis.slug == "insufficient-data"
+
+
+def test_the_minimum_of_a_search_is_read_with_its_iteration(put):
+    text = "".join(
+        f"Iteration No: {n} started. Evaluating function at random point.\n"
+        f"Iteration No: {n} ended. Evaluation done at random point.\n"
+        f"Time taken: {n / 8}\nFunction value obtained: {3 + n % 3}.5\n"
+        f"Current minimum: {2 - n / 10:.4f}\n"
+        for n in range(1, 13)
+    )
+    series = stabdiag.diagnose(put(text)).history.series
+    assert series["loss"].column == "best_fitness"
+    assert series["loss"].steps.tolist() == [*range(1, 13)]
+
+
+@pytest.mark.parametrize("last", ["falling", "NAN", "nan"])
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_the_rows_of_several_evolutions(put, runs, last):
+    heading = "n_gen  |  n_eval  |     f_avg     |     f_min\n" + "=" * 44 + "\n"
+    rows = [
+        f"{n:6d} | {100 * n:8d} |  {18 * 0.8**n + 2:.10E} |  {2 * 0.8**n + 0.3:.10E}\n"
+        for n in range(1, 16)
+    ]
+    lost = [f"{n:6d} | {100 * n:8d} |  {last} |  {last}\n" for n in range(10, 16)]
+    ending = rows if last == "falling" else [*rows[:9], *lost]
+    text = heading + heading.join(map("".join, [*[rows] * (runs - 1), ending]))
+    report = stabdiag.diagnose(put(text))
+    assert report.history.source.attempts == runs
+    assert report.diagnosis.slug == ("healthy" if last == "falling" else "nan-dtype-unknown")

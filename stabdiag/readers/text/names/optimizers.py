@@ -65,6 +65,16 @@ _TRIALS: Final = tuple(
 )
 SEARCHES: Final = (
     *_TRIALS,
+    # scikit-optimize: Iteration No: 3 ended. Search finished for the next optimal point.
+    # Time taken: 1.2
+    # Function value obtained: 2.5
+    # Current minimum: 1.25
+    Normalization(
+        (b"Iteration No: ", b"Function value obtained: ", b"Current minimum: "),
+        rb"(?m)^Iteration No: (\d{1,9}) ended\.[^\n]{0,200}\n[^\n]{0,200}\n"
+        rb"Function value obtained: (%b)\nCurrent minimum: (%b)" % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"trial \1 trial_value: \2 best_fitness: \3",
+    ),
     # FLAML, below iteration 3: at 1.2s, estimator lgbm's best error=0.5, best estimator lgbm's best
     # error=0.5
     Normalization(

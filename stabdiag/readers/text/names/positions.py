@@ -29,6 +29,7 @@ from stabdiag.readers.text.names.recurring_lines import (
     Group,
     find_groups,
     mask_lines,
+    of_last_run,
     record_pattern,
 )
 from stabdiag.readers.text.names.words_of_numbers import find_words
@@ -132,7 +133,7 @@ def _find_records(
     candidates = (
         records
         for groups in find_groups(lines, max_lines)
-        if (records := _RecurringRecords(groups, epochs)).is_counted
+        if (records := _RecurringRecords(groups, epochs, of_last_run(groups))).is_counted
         and (records.may_have_loss or not with_loss)
         and not any(_OPERATOR.search(line.text) for line in groups[0])
         and not (epochs > 1 and _has_rows(groups[0]))
@@ -162,12 +163,13 @@ class _RecurringRecords:
     Their counter may begin again in each of some ``epochs``.
     """
 
-    def __init__(self, groups: Sequence[Group], epochs: int = 0) -> None:
-        """Describe these groups of lines."""
+    def __init__(self, groups: Sequence[Group], epochs: int, last_run: Sequence[Group]) -> None:
+        """Describe these groups of lines, whose numbers are those of the ``last_run``."""
+        self.lines, first = len(groups) * len(groups[0]), groups[0][0].text
+        groups = groups if epochs else last_run
         self._groups = groups
         self._epochs = epochs
-        self.lines = len(groups) * len(groups[0])
-        self.first, self.last = groups[0][0].text, groups[-1][-1].text
+        self.first, self.last = first, groups[-1][-1].text
         rows = [
             [line.text[begin:end] for line in group for begin, end in line.numbers]
             for group in groups
