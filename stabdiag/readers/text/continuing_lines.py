@@ -18,8 +18,11 @@ from typing import Final, Self
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, unreadable
+from stabdiag.readers.text.lines.counters import counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import evaluation_prefix
 from stabdiag.readers.text.lines.grammar import TextPart, as_float, is_a_loss
+from stabdiag.readers.text.lines.measure_words import is_other_loss
+from stabdiag.readers.text.lines.tokens import line_fields
 from stabdiag.readers.text.messages.failures import classify_failure, states_failure
 from stabdiag.readers.text.unread_forms import row_form
 
@@ -136,8 +139,7 @@ class ContinuingLines:
             (
                 lines
                 for form, lines in repeated.items()
-                if form not in above
-                and _have_continued_count([line[:_MAX_LINE] for _, line, _ in lines])
+                if form not in above and _go_on([line[:_MAX_LINE] for _, line, _ in lines])
             ),
             [],
         )
@@ -147,6 +149,23 @@ def _continue_count(lines: list[tuple[int, bytes, int]], last: float, stride: fl
     """Return True if lines of one form count on from the last step in its strides."""
     counts = [last, *(count for _, _, count in lines)]
     return len(lines) >= MIN_ALTERNATING and all(b - a == stride for a, b in pairwise(counts))
+
+
+def _go_on(lines: Sequence[bytes]) -> bool:
+    """Return True if lines of one form go on counting, or count a loss with another name."""
+    if _have_continued_count(lines):
+        return True
+    counts = [next(iter(line_counters(line).values()), None) for line in lines]
+    values = [
+        counter_value(line[slice(*at)])
+        for line, at in zip(lines, counts, strict=True)
+        if at is not None
+    ]
+    return len(values) == len(lines) and _rises(values) and all(map(_names_other_loss, lines))
+
+
+def _names_other_loss(line: bytes) -> bool:
+    return any(is_other_loss(item.name) for item in line_fields(line))
 
 
 def _have_continued_count(lines: Sequence[bytes]) -> bool:

@@ -157,3 +157,19 @@ def test_lines_of_another_form_with_steps_are_not_the_end_of_the_records(put):
     blocks = [f"---\nstep: {n}\ntrain:\n  loss: {loss}" for n, loss in enumerate(LOSSES)]
     lines = [f"step {n} - mse: {n / 9:.3f} - mae: 0.{n}" for n in range(30, 60)]
     assert stabdiag.diagnose(put("\n".join([*blocks, *lines]))).diagnosis.slug != "healthy"
+
+
+@pytest.mark.parametrize("head", ["text", "bars"])
+@pytest.mark.parametrize("form", ["[{n}/14] cost: {v}", "iteration {n} nll {v}"])
+def test_another_training_below_is_not_ignored(put, head, form):
+    lines = [form.format(n=n, v=f"{1.6**n:.3f}") for n in range(1, 15)]
+    assert diagnosis(put, head, *lines).slug in ("partly-read", "divergence-unexplained")
+
+
+@pytest.mark.parametrize("head", ["text", "bars"])
+@pytest.mark.parametrize(
+    "form", ["Epoch {n} took {v} s", "epoch {n} ppl {v}", "iteration {n} peak memory {v} GB"]
+)
+def test_a_list_of_each_epoch_below_is_a_summary(put, head, form):
+    lines = [form.format(n=n, v=f"{12 + n / 8:.3f}") for n in range(1, 15)]
+    assert diagnosis(put, head, *lines).slug != "partly-read"

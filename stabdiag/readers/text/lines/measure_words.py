@@ -157,6 +157,11 @@ def makes_a_record(name: str, word: bytes) -> bool:
     return can_judge_without_loss(assign([name]).columns)
 
 
+def is_other_loss(name: str) -> bool:
+    """Return True if a name is the one of a loss without the word, such as a cost."""
+    return _OTHER_LOSS.fullmatch(name) is not None and not is_perplexity(name)
+
+
 def renamed(pairs: dict[str, tuple[int, int]], word: bytes) -> dict[str, tuple[int, int]]:
     """Rename values with a word of ``OTHER_LOSSES`` to losses: avg_cost becomes avg_loss."""
     result: dict[str, tuple[int, int]] = {}
