@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from itertools import islice, pairwise
+from collections import Counter
+from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -35,33 +36,33 @@ def find_changed_totals(data: bytes, counter: bytes, word: bytes) -> Normalizati
     # A search for all positions takes far longer.
     if not counter.startswith(NTH) or data.count(total) >= data.count(word):
         return None
-    lines = [
-        (line, [*POSITION.finditer(line)])
+    positions = (
+        (line, [(match[2], counter_value(match[1])) for match in POSITION.finditer(line)])
         for _, line in lines_with_a_loss(data, word)
         if b"/" in line
-    ]
-    first = next(((line, own) for line, own in lines if total in _totals(own)), None)
-    if first is None:
+    )
+    words, place = next(
+        (
+            (_words(line), [own for own, _ in found].index(total))
+            for line, found in positions
+            if total in (own for own, _ in found)
+        ),
+        ([b""], 0),
+    )
+    counts: Counter[bytes] = Counter()
+    last = (b"", 0)
+    for _, line in lines_with_a_loss(data, word):
+        found = [*POSITION.finditer(line)] if _words(line) == words else []
+        if len(found) <= place:
+            continue
+        own, count = found[place][2], counter_value(found[place][1])
+        if counts and own != last[0] and (own in counts or count >= last[1]):
+            return None
+        counts[own] += 1
+        last = (own, count)
+    if len(counts) < 2 or min(counts.values()) < _MIN_LINES_OF_TOTAL:
         return None
-    words, place = _words(first[0]), _totals(first[1]).index(total)
-    positions = [
-        (own[place][2], counter_value(own[place][1]))
-        for line, own in lines
-        if len(own) > place and _words(line) == words
-    ]
-    changes = [
-        (before[1], after[1]) for before, after in pairwise(positions) if after[0] != before[0]
-    ]
-    totals = [own for own, _ in positions]
-    kinds = {*totals}
-    if (
-        not changes
-        or len(changes) != len(kinds) - 1
-        or any(after >= before for before, after in changes)
-        or min(map(totals.count, kinds)) < _MIN_LINES_OF_TOTAL
-    ):
-        return None
-    return Normalization((), _POSITION_OF_TOTAL % b"|".join(sorted(kinds)), _NAME_OF_POSITION)
+    return Normalization((), _POSITION_OF_TOTAL % b"|".join(sorted(counts)), _NAME_OF_POSITION)
 
 
 # A heading is at most this many lines above the first loss of a run, and a run has at least this
@@ -69,8 +70,8 @@ def find_changed_totals(data: bytes, counter: bytes, word: bytes) -> Normalizati
 _MAX_LINES_TO_RUN: Final = 4
 _MIN_LOSSES_OF_RUN: Final = 3
 
-# The lines with a loss that are searched, and the bytes of a heading.
-_MAX_LINES_FOR_RUNS: Final = 5000
+# The losses at both ends of a run are in this many bytes, and a heading has at most this many.
+_BYTES_OF_RUN: Final = 1 << 12
 _LONGEST_RUN_HEADING: Final = 300
 
 # The start of a heading, up to its second word.
@@ -84,44 +85,48 @@ def find_run_headings(data: bytes, loss: str, word: bytes) -> bytes | None:
 
     The lines begin as one above the first loss does, and each time the loss returns to its start.
     """
-    finder = SpanFinder(word)
-    losses: list[tuple[int, int, float]] = []
-    for begin, line in islice(lines_with_a_loss(data, word), _MAX_LINES_FOR_RUNS):
-        if (at := finder.find(line).get(loss)) is not None:
-            losses.append((begin, begin + len(line), as_float(line[slice(*at)])))
-    if len(losses) < 2 * _MIN_LOSSES_OF_RUN:
-        return None
-    above = data[: losses[0][0]].split(b"\n")[-_MAX_LINES_TO_RUN - 1 :]
+    first = next((begin for begin, _ in lines_with_a_loss(data, word)), 0)
+    above = data[:first].split(b"\n")[-_MAX_LINES_TO_RUN - 1 :]
     for start in dict.fromkeys(filter(None, map(_start_of, above))):
-        begins = [0]
-        for n, ((_, end, _), (begin, _, _)) in enumerate(pairwise(losses), start=1):
-            between = data[end:begin].split(b"\n")[1:-1]
-            if any(_start_of(line) == start for line in between):
-                begins.append(n)
-        if len(begins) > 1 and _return_to_start([value for _, _, value in losses], begins):
-            return rb"(?m)^%b" % start
+        pattern = rb"(?m)^%b" % start
+        headings = [match.start() for match in re.compile(pattern).finditer(data, first)]
+        # Several lines in a row may begin alike.
+        between = pairwise([first, *headings])
+        begins = [at for last, at in between if data.count(word, last, at)]
+        if begins and _return_to_start(data, [first, *begins], loss, word):
+            return pattern
     return None
 
 
-def _return_to_start(losses: list[float], begins: list[int]) -> bool:
+def _return_to_start(data: bytes, begins: list[int], loss: str, word: bytes) -> bool:
     """Return True if each run begins nearer to the first loss than to the one above it."""
-    lengths = [end - begin for begin, end in pairwise([*begins, len(losses)])]
-    jumps = (
+    lengths = [data.count(word, begin, end) for begin, end in pairwise([*begins, len(data)])]
+    if min(lengths) < _MIN_LOSSES_OF_RUN:
+        return False
+    start = _losses(data[begins[0] : begins[0] + _BYTES_OF_RUN], loss, word)[:1]
+    for begin in begins[1:]:
+        last = _losses(data[max(begin - _BYTES_OF_RUN, 0) : begin], loss, word)[-1:]
+        new = _losses(data[begin : begin + _BYTES_OF_RUN], loss, word)[:1]
+        if not (start and last and new):
+            return False
         # A last loss that is not finite is far from any other.
-        not abs(losses[begin] - losses[begin - 1]) <= abs(losses[begin] - losses[0])
-        for begin in begins[1:]
-    )
-    return min(lengths) >= _MIN_LOSSES_OF_RUN and all(jumps)
+        if abs(new[0] - last[0]) <= abs(new[0] - start[0]):
+            return False
+    return True
+
+
+def _losses(data: bytes, loss: str, word: bytes) -> list[float]:
+    """Return the values of a loss in a part of a text."""
+    finder = SpanFinder(word)
+    lines = (line for _, line in lines_with_a_loss(b"\n" + data, word))
+    spans = ((line, finder.find(line).get(loss)) for line in lines)
+    return [as_float(line[slice(*at)]) for line, at in spans if at is not None]
 
 
 def _start_of(line: bytes) -> bytes:
     """Return the pattern of the first words of a line, which may have other numbers."""
     match = _START_OF_HEADING.match(line) if len(line) <= _LONGEST_RUN_HEADING else None
     return b"" if match is None else DIGITS.sub(rb"\\d+", re.escape(match[0]))
-
-
-def _totals(positions: list[re.Match[bytes]]) -> list[bytes]:
-    return [position[2] for position in positions]
 
 
 def _words(line: bytes) -> list[bytes]:
