@@ -68,14 +68,8 @@ _LONGEST_LABEL: Final = 16
 # The fewest values and counters on the only record of a paste.
 _MIN_RECORD: Final = 3
 
-# (1.035 sec/step), and step 1200: loss = 2.31
+# (1.035 sec/step)
 _STEP_TIME: Final = lazy_pattern(rb"\d ?(?:m?s|secs?|seconds?)/(?:step|it|iter|batch|epoch)\b")
-_ONLY_LOSS: Final = lazy_pattern(
-    rb"[\W_]{0,20}(?:global[ _])?(?:step|iteration|iter|epoch|episode|batch)[\s:=#\[(]{1,6}\d{1,9}"
-    rb"(?:/\d{1,9})?[\])]?[\s:,|-]{1,6}(?:(?:avg|average|mean|train|training|batch)[ _])?loss"
-    rb"[\s:=]{1,4}\d{1,9}\.\d{2,20}[\W_]{0,20}",
-    re.IGNORECASE,
-)
 
 # [12/60] and 12/600 at the start of the only record; 12/06 may be a date.
 _STARTS_WITH_POSITION: Final = lazy_pattern(
@@ -332,7 +326,7 @@ def _has_one_record(data: bytes, word: bytes) -> bool:
         return True
     counters = line_counters(line)
     values = {item.name for item in line_fields(line)} | {*counters}
-    is_full = len(values) >= _MIN_RECORD or _STEP_TIME.search(line) or _ONLY_LOSS.fullmatch(line)
+    is_full = len(values) >= _MIN_RECORD or _STEP_TIME.search(line)
     is_counted = any(map(is_word, counters)) or _STARTS_WITH_POSITION.match(line)
     return bool(is_counted and is_full)
 
