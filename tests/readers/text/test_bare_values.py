@@ -314,3 +314,12 @@ def test_the_prices_of_a_list_are_no_losses(put):
         stabdiag.diagnose(
             put("prices: [2.5, 2.2, 1.9, 1.5, 1.2]\ncost: [5.5, 7.5, 6.5, 8.5]\n", "a.md")
         )
+
+
+@pytest.mark.parametrize("between", ["saving model", "done"])
+def test_values_below_a_message_are_losses_if_they_end_as_nan(read, between):
+    values = [*(f"{3 - n / 10:.4f}" for n in range(8)), "nan", "nan"]
+    text = "".join(f"Epoch {n}\n{between}\n{value}\n" for n, value in enumerate(values, start=1))
+    losses = read(text).series["loss"]
+    assert losses.steps.tolist() == list(range(1, 11))
+    assert [math.isnan(loss) for loss in losses.values] == [False] * 8 + [True] * 2
