@@ -7,6 +7,7 @@ no restart of the run.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -43,7 +44,7 @@ def find_prose(data: bytes) -> Iterator[Normalization]:
     if len(data) > _MAX_POST:
         return
     patterns = []
-    if _HAS_WORD_OF_PEOPLE.search(data) is not None:
+    if _HAS_WORD_OF_PEOPLE.search(data) is not None and not _repeats_sentences(data):
         patterns.append(_SENTENCE_WITH_NUMBER)
     if b"wandb: " in data:
         patterns.append(_LINE_OF_WANDB)
@@ -59,6 +60,13 @@ def find_prose(data: bytes) -> Iterator[Normalization]:
     ):
         for pattern in found:
             yield Normalization((), pattern, _without_digits)
+
+
+def _repeats_sentences(data: bytes) -> bool:
+    """Return True if sentences differ only in their numbers: a program wrote them."""
+    sentences = (match[0] for match in re.finditer(_SENTENCE_WITH_NUMBER, data))
+    forms = Counter(_DIGIT_OF_SENTENCE.sub(b"0", sentence) for sentence in sentences)
+    return max(forms.values(), default=0) >= _MIN_RECORDS_AROUND
 
 
 def _without_digits(line: re.Match[bytes]) -> bytes:
