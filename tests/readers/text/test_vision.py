@@ -342,3 +342,17 @@ def test_a_name_with_the_name_of_its_set_stays(tmp_path):
     summary = stabdiag.diagnose(log).diagnosis.summary
     assert "the evaluation loss stayed at 0.5" in summary
     assert "'val_precision'" in summary
+
+
+@pytest.mark.parametrize("of_split", [" (train=False)", ""])
+def test_the_first_nnunet_names_the_dice_of_its_classes(read, of_split):
+    epochs = (
+        f"10:32:{n:02d}.27: \nepoch:  {n}\n10:38:44.77: train loss : {-0.5 - n / 64}\n"
+        f"10:39:09.50: val loss{of_split}: {-0.25 - n / 64}\n"
+        f"10:39:09.50: Val glob dc per class: [{0.125 + n / 64}]\n10:39:10.1: Patience: {n}/50\n\n"
+        for n in range(10)
+    )
+    series = read("".join(epochs)).series
+    assert series["loss"].values.tolist() == [-0.5 - n / 64 for n in range(10)]
+    assert series["eval_loss"].values.tolist() == [-0.25 - n / 64 for n in range(10)]
+    assert series["score/Val dice"].values.tolist() == [0.125 + n / 64 for n in range(10)]

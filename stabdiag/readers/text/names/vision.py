@@ -110,6 +110,16 @@ def _loss_of_network(match: re.Match[bytes]) -> bytes:
 
 
 VISION: Final = (
+    # nnU-Net: val loss (train=False): -0.0622, and Val glob dc per class: [0.9212]
+    *(
+        Normalization(
+            (b"oss (", b"=%b): " % value),
+            rb"(?<=[lL]oss) \(\w{1,20}=(?:True|False)\)(?=: {0,4}%b)" % NUMBER_PATTERN,
+            b"",
+        )
+        for value in (b"False", b"True")
+    ),
+    Normalization((b"al glob dc per class: [",), rb"glob dc per class(?=: \[)", b"dice"),
     # MatConvNet: train: epoch 01:   4/600: 92.7 (92.4) Hz objective: 2.303 top1err:0.900
     Normalization((b") Hz ", b"objective"), rb"\) Hz (?=[a-z])", b"), "),
     # DeiT, MAE and DETR: the means of a test, below Test: Total time: 0:00:31 (0.1 s / it), and
