@@ -470,3 +470,50 @@ def test_a_summary_of_modules_above_the_bars_is_no_table_of_a_policy(diagnosed, 
     report = diagnosed(summary + bars)
     assert report.diagnosis.slug == "nan-dtype-unknown"
     assert report.diagnosis.step == 2
+
+
+def column(name, values=(2.9, 2.8, 2.7, 2.6, 2.5, 2.4), row="{}\n"):
+    return name + "".join(map(row.format, values))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (column("val_loss\n--\n"), {"loss"}),
+        (column("Training loss:\n") + "\n" + column("Validation loss:\n"), {"loss", "eval_loss"}),
+        (column("| loss |\n|---|\n", row="| {} |\n"), {"loss"}),
+        (column("## train_loss =\n\n", row="  {},\n"), {"loss"}),
+    ],
+)
+def test_a_column_of_numbers_below_its_name_is_a_list(diagnosed, text, names):
+    series = diagnosed(f"My loss is unstable. Why?\n\n{text}Any idea?\n").history.series
+    assert {*series} == names
+    assert all(line.values.tolist() == [2.9, 2.8, 2.7, 2.6, 2.5, 2.4] for line in series.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        column("My sizes\n"),
+        column("loss_weight\n"),
+        column("The val_loss of the first models was\n", (2.9, 2.8)),
+        column("loss\nof\n"),
+    ],
+)
+def test_a_column_without_the_name_of_a_loss_is_no_list(diagnosed, text):
+    with pytest.raises(LogError):
+        diagnosed(f"What is wrong here?\n\n{text}Any idea?\n")
+
+
+def test_the_list_that_an_evaluation_returns_is_not_one_of_losses(diagnosed):
+    bars = (
+        "560/592 [=====>.] - ETA: 0s - loss: 0.6366 - acc: 0.6673 - f1: 0.0000e+00\n"
+        "Epoch 00016: val_f1 did not improve from 0.00000\n"
+        "592/592 [======] - 63s 6ms/sample - loss: 0.6365 - acc: 0.6674 - f1: 0.0000e+00"
+        " - val_loss: 0.6352 - val_acc: 0.6688 - val_f1: 0.0000e+00\n"
+        "Epoch 00016: early stopping\n"
+        "264/264 [======] - 2s 9us/sample - loss: 0.6352 - acc: 0.6688 - f1: 0.0000e+00\n"
+    )
+    series = diagnosed(f"{bars}SCORES:\n[0.63522, 0.66880, 0.0, 0.0]\n").history.series
+    assert series["loss"].values.tolist() == [0.6366, 0.6365]
+    assert series["eval_loss"].values.tolist() == [0.6352]

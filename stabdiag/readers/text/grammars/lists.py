@@ -71,6 +71,9 @@ _MEASURES_ABOVE: Final = lazy_pattern(
     rb"(?i)(?P<loss>loss)|\b(?:(?P<reward>rewards?|(?:average|avg|mean|episode|episodic|cumulative"
     rb"|discounted|total|sum of)[ _-]returns?)|(?P<accuracy>accurac(?:y|ies)))\b"
 )
+_LOSS_OF_RESULT: Final = lazy_pattern(
+    rb"(?i)loss[\"']?[ \t]?[:=][ \t]{0,4}(\d{1,9}\.\d{2,20})(?![\w.])"
+)
 # A sentence above the list ends with a colon.
 _SENTENCE: Final = lazy_pattern(rb":\s{0,4}\n\s{0,4}\[?$")
 # The fewest rewards or scores: shorter lists may be settings.
@@ -106,6 +109,16 @@ _MAX_LISTED_ROWS: Final = 4
 # What pandas writes around rows: the numbers of the columns, and those of the rows.
 _NUMBERS_OF_COLUMNS: Final = lazy_pattern(rb"\s*[,;\t]0(?:[,;\t]\d{1,6})+[ \t\r]*\n")
 _NUMBER_OF_ROW: Final = lazy_pattern(rb"(?m)^\d{1,2}[,;\t]")
+# A column of numbers below its name, maybe with a rule between them, and a quick test for it.
+_NAMED_COLUMN: Final = lazy_pattern(
+    rb"(?m)^[ \t#*>|-]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,3})"
+    rb"[ \t]{0,8}[:=|]?[ \t\r]{0,200}\n"
+    rb"(?:[ \t|:=-]{0,200}\r?\n){0,2}"
+    rb"((?:[ \t|]{0,20}%b[ \t]{0,8}[,;|]?[ \t\r]{0,200}(?:\n|\Z)){4,100000})" % NUMBER_PATTERN
+)
+_MAY_BE_COLUMN: Final = lazy_pattern(
+    rb"(?:\n[ \t|]{0,20}[-+]?\d[\d.eE+-]{0,30}[ \t]{0,8}[,;|]?[ \t\r]{0,200}){3}\n"
+)
 # A list begins with one of these; the second is the full-width one of Chinese and Japanese texts.
 _OPENING_BRACKETS: Final = (b"[", b"\xef\xbc\xbb")
 
@@ -118,11 +131,17 @@ _ELLIPSIS: Final = b"..."
 
 
 def may_have_lists(data: bytes) -> bool:
-    """Return True if a text has brackets, or numbers that follow each other."""
+    """Return True if a text has brackets, or numbers that follow each other or are on lines."""
     return (
         any(bracket in data for bracket in _OPENING_BRACKETS)
         or _MAY_BE_ROW.search(data) is not None
+        or _MAY_BE_COLUMN.search(data) is not None
     )
+
+
+def has_column(data: bytes) -> bool:
+    """Return True if a text has a name alone on a line above a column of numbers."""
+    return _MAY_BE_COLUMN.search(data) is not None and _NAMED_COLUMN.search(data) is not None
 
 
 def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
@@ -138,6 +157,10 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     if has_pairs:
         data = _LIST_OF_PAIRS.sub(lambda pairs: b": [%b]" % _PAIR.sub(rb"\1", pairs[1]), data)
     fewest = _MIN_PAIRS if has_pairs else _MIN_LIST
+    if has_column(data):
+        data = _NAMED_COLUMN.sub(
+            lambda column: b"%b: [%b]\n" % (column[1], _without_bars(column[2])), data
+        )
     if b"[" not in data:
         data = _with_brackets(data, source)
     short: dict[str, list[bytes]] = {}
@@ -155,6 +178,8 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
         ended = match.end()
         if name is None or _is_end_of_sentence(name, data, match.start()):
             name = _assumed_name(data, match.start())
+            if name is not None and _is_result(data, match.start(), values):
+                continue
             if name is not None and len(values) <= own.get(name, 0):
                 continue  # the list of this name is printed above
         else:
@@ -228,6 +253,11 @@ def _is_measure(name: str) -> bool:
     return is_a_loss(name) or is_evaluation(name) or _is_score(name) or is_setting(name)
 
 
+def _without_bars(column: bytes) -> bytes:
+    """Return the numbers of a column without the signs around them."""
+    return column.translate(None, b"|;").replace(b"\n", b" ")
+
+
 def _short_history(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
     """Return the lists that are as long as one of a loss, if one of them is of an evaluation."""
     loss = next((values for name, values in lists.items() if _are_losses(name, values)), [])
@@ -283,6 +313,15 @@ def _assumed_name(data: bytes, begin: int) -> str | None:
     above = data[max(begin - _ABOVE_BYTES, 0) : begin]
     named = [match.lastgroup for match in _MEASURES_ABOVE.finditer(above)]
     return "loss" if "loss" in named else next(reversed(named), None)
+
+
+def _is_result(data: bytes, begin: int, values: list[bytes]) -> bool:
+    """Return True for the list that evaluate() returns: it begins with the loss printed above."""
+    above = data[max(begin - _ABOVE_BYTES, 0) : begin]
+    return any(
+        round(as_float(values[0]), len(loss.partition(b".")[2])) == as_float(loss)
+        for loss in _LOSS_OF_RESULT.findall(above)
+    )
 
 
 def _grows(lists: Mapping[str, list[bytes]], values: list[bytes]) -> bool:

@@ -86,6 +86,8 @@ _CUT_DICT: Final = lazy_pattern(
 )
 _SPREAD_VALUE: Final = lazy_pattern(
     rb"(?:oss|OSS|[Nn]orm)(?: is| was|[\"'])? ?[:=] ?\n {0,4}"
+    # A column of numbers stays below its name.
+    rb"(?!(?:[-+]?\d[\d.eE+-]{0,30}[,;]?[ \t\r]{0,8}\n[ \t]{0,8}){2})"
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
 )
 # The last characters of a line that may continue below: within a dict, and before a value.

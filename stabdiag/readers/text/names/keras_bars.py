@@ -30,6 +30,8 @@ _PRINTED_LOSS: Final = lazy_pattern(
 _MAX_TESTS: Final = 20
 
 _BEGINS_EPOCH: Final = b"Epoch "
+# Only the bar of an epoch has one.
+_VALIDATES: Final = b" val_loss: "
 
 
 def find_test_bars(data: bytes) -> tuple[Normalization, ...]:
@@ -48,7 +50,8 @@ def find_test_bars(data: bytes) -> tuple[Normalization, ...]:
         position, bar_total, loss = match.groups()
         if position is None:
             is_below, is_full, total = True, False, b""
-        elif not is_below:
+        # A paste may begin below the heading of its epoch.
+        elif not (is_below := is_below or _VALIDATES in match[0]):
             continue
         elif not total:
             total = bar_total
@@ -56,7 +59,7 @@ def find_test_bars(data: bytes) -> tuple[Normalization, ...]:
             is_full, last_loss = position == total, loss
         elif bar_total != total:
             tested |= {bar_total: None} if is_full else {}
-        elif is_full and position == total and loss != last_loss:
+        elif is_full and position == total and loss != last_loss and _VALIDATES not in match[0]:
             lines[match[0]] = None
         else:
             is_full |= position == total
