@@ -517,3 +517,16 @@ def test_the_list_that_an_evaluation_returns_is_not_one_of_losses(diagnosed):
     series = diagnosed(f"{bars}SCORES:\n[0.63522, 0.66880, 0.0, 0.0]\n").history.series
     assert series["loss"].values.tolist() == [0.6366, 0.6365]
     assert series["eval_loss"].values.tolist() == [0.6352]
+
+
+def test_a_confusion_matrix_has_no_counter(diagnosed):
+    reports = "".join(
+        f"Model: {name}\n\n              precision    recall  f1-score   support\n\n"
+        f"           0       0.9{n}      0.9{n}      1.00     45320\n"
+        f"           1       0.8{n}      0.83      0.8{n}        76\n\n"
+        f"   macro avg       0.9{n}      0.9{n}      0.93     45396\n"
+        f"\nROC AUC: 0.97{n}\n\nConfusion Matrix:\n[[4531{n}     {9 - n}]\n [   13    6{n}]]\n\n\n"
+        for n, name in enumerate(("logistic", "forest", "voting", "boosting", "mean"))
+    )
+    with pytest.raises(LogError):
+        diagnosed(reports)

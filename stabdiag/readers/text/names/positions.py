@@ -170,6 +170,12 @@ class _RecurringRecords:
         self._groups = groups
         self._epochs = epochs
         self.first, self.last = first, groups[-1][-1].text
+        # [[45311 9] above [13 63]]
+        self._in_matrix = [
+            line.text.startswith(b"[[") or line.text.endswith(b"]]")
+            for line in groups[0]
+            for _ in line.numbers
+        ]
         rows = [
             [line.text[begin:end] for line in group for begin, end in line.numbers]
             for group in groups
@@ -195,6 +201,7 @@ class _RecurringRecords:
             for at, column in enumerate(self._columns)
             if all(map(bytes.isdigit, column))
             and len({*column}) > 1
+            and not self._in_matrix[at]
             and not self._words[at][1]
             and _NO_COUNTERS.isdisjoint(self._words[at][0].lower().split()[-1:])
         }
