@@ -530,3 +530,11 @@ def test_a_confusion_matrix_has_no_counter(diagnosed):
     )
     with pytest.raises(LogError):
         diagnosed(reports)
+
+
+def test_a_single_later_epoch_between_steps_that_restart_begins_no_run(diagnosed):
+    rows = "".join(f"train {n} loss 0.01{n % 9}79 top1 99.67\n" for n in (250, 300, 350))
+    text = f"{rows}train_acc 99.684\nepoch 49 lr 1.02e-03\ntrain 0 loss 0.00720 top1 100.0\n"
+    report = diagnosed(text)
+    assert report.history.source.attempts == 1
+    assert len(report.history.series["loss"].values) == 4

@@ -222,7 +222,8 @@ def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
         best = heading_evidence(headings, trained) or best
     if best is not None:
         # An excerpt may have one heading, of a later epoch, where the counter restarts.
-        later = best.rising < 1 and len(headings[EPOCH]) == 1 and headings[EPOCH] > [1]
+        restarts = best.restarts or best.rising < 1
+        later = restarts and len(headings[EPOCH]) == 1 and headings[EPOCH] > [1]
         rises = later or rising_fraction(headings[EPOCH]) == 1
         return best if best.above else replace(best, epochs=rises)
     headed = heading_evidence(headings, sample.values)
