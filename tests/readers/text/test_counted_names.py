@@ -160,3 +160,30 @@ def test_a_reward_is_reported_at_a_count(put, form, steps):
     series = stabdiag.diagnose(put("\n".join(lines) + "\n", "run.log")).history.series
     assert [*series["reward"].values] == [9.5 * n for n in range(1, 8)]
     assert [*series["reward"].steps] == steps
+
+
+@pytest.mark.parametrize(
+    ("form", "unit"),
+    [
+        ("INFO:root:{n} epochs, 480 batches\tavg loss: {loss}", "epoch"),
+        ("[INFO] {n} epochs done, train loss: {loss}", "epoch"),
+        ("2026-01-05 10:00:00 {n} iterations: loss={loss}", "step"),
+        ("{n}th Epoch - loss: {loss}", "epoch"),
+        ("  - {n} steps | loss {loss}", "step"),
+    ],
+)
+def test_a_rising_count_in_front_of_its_word_is_the_step(put, form, unit):
+    text = "".join(form.format(n=n, loss=4 - n / 16) + "\n" for n in range(11, 31))
+    history = stabdiag.read(put(text))
+    assert history.unit == unit
+    assert history.series["loss"].steps.tolist() == [*range(11, 31)]
+
+
+@pytest.mark.parametrize(
+    "line", ["{n} epochs without improvement", "3 epochs remaining", "patience: {n} of 20 epochs"]
+)
+def test_other_counts_in_front_of_a_word_are_no_steps(put, line):
+    text = "".join(
+        f"Epoch {n}: loss {4 - n / 16}\n{line.format(n=n - 10)}\n" for n in range(11, 31)
+    )
+    assert stabdiag.read(put(text)).series["loss"].steps.tolist() == [*range(11, 31)]

@@ -15,6 +15,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.scores import is_known_score
 from stabdiag.readers.text.lines.grammar import Normalization
+from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.text.names.counted_names import find_ranges
 from stabdiag.readers.text.names.enclosed_values import SCALAR, find_enclosed_values, is_frequent
 
@@ -40,6 +41,7 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _episodes(head),
         _counts_before_words(head),
         _positions_in_lists(head),
+        _counts_at_start(head),
     )
 
 
@@ -104,6 +106,33 @@ def _counts_before_words(head: bytes) -> Iterator[Normalization]:
     counts = [int(match[1]) for match in re.finditer(_COUNT_BEFORE_WORD, head)]
     if len({*counts}) >= _MIN_COUNTS and all(a <= b for a, b in pairwise(counts)):
         yield Normalization((), _COUNT_BEFORE_WORD, rb" at \2 \1")
+
+
+# 68 epochs, 480 batches  loss: 2.31, and 3rd epoch - loss: 2.31, behind the name of a logger or a
+# time. Ten epochs without a better loss are no count.
+_COUNT_AT_START: Final = (
+    rb"(?mi)^((?:[^\n]{0,60}[:\]|>] ?|[\d:., -]{8,40})?[ \t*>-]{0,8}"
+    rb"(?:\d{1,9} (?:epoch|step|iteration|batch|update|round|episode)(?:e?s)?, ){0,2})"
+    rb"(\d{1,9})(?:st|nd|rd|th)? (%b)(?:e?s)?"
+    rb"(?! (?:without|with no|since|in a row|left|remaining|to go|ago)\b)"
+    rb"(?=(?:,| done| completed?| finished)?[ \t]{0,4}[-:=|,(]{0,2}[ \t]{1,8}[A-Za-z\d(]|[:=])"
+)
+_WORDS_OF_COUNTS: Final = (
+    *(b"epoch", b"step", b"iteration", b"batch", b"update", b"round", b"episode"),
+)
+
+
+def _counts_at_start(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements that put the words of rising counts at the start of lines first."""
+    lowered = outline(head).lower()
+    # Coarse counts are behind finer ones only after these are replaced.
+    for word in reversed(_WORDS_OF_COUNTS):
+        if word not in lowered:
+            continue
+        pattern = _COUNT_AT_START % word
+        counts = [int(match[2]) for match in re.finditer(pattern, head)]
+        if len({*counts}) >= _MIN_COUNTS and all(a <= b for a, b in pairwise(counts)):
+            yield Normalization((), pattern, rb"\1\3 \2")
 
 
 # Decimal commas, as programs print them in most of Europe: loss: 0,482 and 2,31, not a time,
