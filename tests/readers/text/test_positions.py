@@ -254,3 +254,31 @@ def test_a_column_that_turns_below_the_head_is_an_evaluation_as_well(diagnosed, 
     assert report.diagnosis.slug == "partly-read"
     assert "No column is known to be the loss" in report.diagnosis.title
     assert diagnosed(table(lost_from=200), name).diagnosis.slug == "nan-dtype-unknown"
+
+
+SCORES_OF_EPOCHS = (32.65, 34.06, 13.81, 12.68, 12.91, 17.25, 20.57)
+
+
+@pytest.mark.parametrize(
+    ("above", "score"),
+    [
+        ("mIOU for various epochs are as follows.", "mIOU"),
+        ("The PSNR after each epoch:", "PSNR"),
+        ("## Results (Dice)", "Dice"),
+    ],
+)
+@pytest.mark.parametrize("form", ["{}th Epoch - {}", "Epoch {}: {}", "epoch {} -> {}"])
+def test_a_score_above_names_the_only_number(diagnosed, above, score, form):
+    rows = "".join(
+        form.format(5 * n, value) + "\n" for n, value in enumerate(SCORES_OF_EPOCHS, start=1)
+    )
+    series = diagnosed(f"Testing - 500\n\n{above}\n\n{rows}").history.series
+    assert [*series] == [f"score/{score}"]
+    assert series[f"score/{score}"].values.tolist() == [*SCORES_OF_EPOCHS]
+    assert series[f"score/{score}"].steps.tolist() == [*range(5, 40, 5)]
+
+
+def test_a_score_above_does_not_name_a_time(diagnosed):
+    rows = "".join(f"epoch {n}: {value} s\n" for n, value in enumerate(SCORES_OF_EPOCHS))
+    with pytest.raises(LogError):
+        diagnosed(f"The time (the recall is good):\n{rows}")

@@ -32,7 +32,7 @@ from stabdiag.readers.text.names.recurring_lines import (
     of_last_run,
     record_pattern,
 )
-from stabdiag.readers.text.names.words_of_numbers import find_words
+from stabdiag.readers.text.names.words_of_numbers import find_score_above, find_words
 from stabdiag.readers.unnamed import (
     find_loss,
     is_named_score,
@@ -107,6 +107,10 @@ def find_positions(head: bytes, source: str) -> Positions | None:
     if is_scored:
         scored = records.named_after(name_of_values(source).encode())
         if scored is not None or not records.may_have_loss:
+            return scored
+    if records.counts_training and (score := find_score_above(head, records.first)):
+        scored = records.named_after(score)
+        if scored is not None:
             return scored
     is_evaluation = assign([name_of_values(source)]).has("eval_loss")
     return records.named(
@@ -260,7 +264,7 @@ class _RecurringRecords:
             if not unnamed or not self._is_even:
                 return None
             loss = self._find_loss(unnamed) if may_be_loss or self._is_lost(unnamed) else None
-            if loss is None and self._counts_training:
+            if loss is None and self.counts_training:
                 loss = self._find_course(unnamed)
             if loss is not None and not self._fails(loss) and any(map(self._fails, unnamed)):
                 # The position of the loss among them is unknown.
@@ -342,7 +346,7 @@ class _RecurringRecords:
         return values[-1] > _FAILED_MULTIPLE * highest and not may_be_scores(values)
 
     @property
-    def _counts_training(self) -> bool:
+    def counts_training(self) -> bool:
         """Whether the word in front of a counter is one of the training."""
         return any(_TRAINING_COUNTER.search(self._words[at][0]) for at in self._counters)
 

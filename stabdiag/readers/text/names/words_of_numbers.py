@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.names.recurring_lines import Group
 
 # Times, sizes, speeds, percentages and counts such as 2.5 errors are not losses.
@@ -24,6 +25,17 @@ _NAME_BEHIND: Final = lazy_pattern(
     rb" ?\(([A-Za-z]\w{0,20})\)| is (?:the |my |our )?((?:[a-z]{1,20} )?loss)\b"
     rb"| ((?:[A-Za-z]{1,20} )?[Ll]oss)(?=[ \t]{0,8}(?:[,;|)]|\Z))"
 )
+
+# The words of a line above the records: mIoU for each epoch
+_WORD_ABOVE: Final = lazy_pattern(rb"[A-Za-z][\w@-]{1,20}")
+_LONGEST_HEADING: Final = 120
+
+
+def find_score_above(head: bytes, first: bytes) -> bytes:
+    """Return the score that the line above the first record names, or nothing."""
+    above = head[: head.find(first)].rstrip().rpartition(b"\n")[2]
+    words = _WORD_ABOVE.findall(above) if len(above) <= _LONGEST_HEADING else []
+    return next((word for word in words if score_direction(word.decode()) is not None), b"")
 
 
 def find_words(group: Group) -> list[tuple[bytes, bool]]:
