@@ -420,7 +420,7 @@ def test_three_consecutive_lines_of_several_values_are_a_log(diagnosed, line):
 @pytest.mark.parametrize(
     "line",
     [
-        "loss: {}, acc: 0.75\nand of the next model:\n",
+        "loss: {}, lr: 0.75\nand of the next model:\n",
         "loss: {}\n",
         "We compare our loss {} with the other loss 0.5 of the model.\n",
     ],
