@@ -70,8 +70,13 @@ _TERMS: Final = frozenset(
         "l1 l2 aux auxiliary smooth cycle identity alignment contrastive distill"
     )
 )
-# Words of the parts of a measure, and of its best value so far, which are no runs.
-_SHARES: Final = frozenset(word_list("class classes label labels layer layers task category best"))
+# Words of the parts of a measure, of its best value so far and of its extremes, which are no runs.
+_SHARES: Final = frozenset(
+    word_list(
+        "class classes label labels layer layers task category best min max median std var "
+        "variance stdev deviation count"
+    )
+)
 _MAX_RUN_COLUMNS: Final = 12
 _WORDS_OF_ACCURACIES: Final = frozenset(word_list("acc accs accuracy accuracies"))
 _NUMBER_OF_RUN: Final = lazy_pattern(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -112,7 +117,7 @@ def _with_measure_of_file(columns: Columns) -> Columns:
     values = {
         name: columns.load(name).logged.tolist()
         for name in columns.names
-        if name not in counters and _may_name_run(name)
+        if name not in counters and _may_name_run(name, is_loss=is_loss)
     }
     names = [name for name, own in values.items() if len(own) >= FEWEST and may_be_losses(own)]
     if not 0 < len(names) <= _MAX_RUN_COLUMNS:
@@ -143,13 +148,14 @@ def _is_counter(name: str) -> bool:
     return not {"step", "epoch"}.isdisjoint(assign([name]).columns) or counter_unit(name) != ""
 
 
-def _may_name_run(name: str) -> bool:
-    """Return True if a name says nothing about its values."""
+def _may_name_run(name: str, *, is_loss: bool) -> bool:
+    """Return True if a name says nothing about its values, or names a term of a loss."""
     if "=" in name:
         return True
     is_known = bool(assign([name]).columns) or column_setting(name) is not None
     is_known |= is_of_a_machine(name)
-    return not (is_known or name.strip().isdigit()) and _SHARES.isdisjoint(name_words(name))
+    others = _SHARES if is_loss else _SHARES | _TERMS
+    return not (is_known or name.strip().isdigit()) and others.isdisjoint(name_words(name))
 
 
 def _with_split_scores(columns: Columns, splits: Sequence[str]) -> Columns:

@@ -43,6 +43,7 @@ def test_columns_are_named_after_runs(put, file, text):
         ("mse.csv", ("round", "oak", "time")),
         ("loss_parts.csv", ("iteration", "G", "D")),  # two networks, and terms of a loss
         ("loss.csv", ("epoch", "kl", "recon")),
+        ("loss.csv", ("epoch", "mean", "max", "std")),
     ],
 )
 def test_columns_of_any_name_have_the_measure_of_the_file(put, file, heading):
@@ -125,6 +126,7 @@ def test_each_run_is_checked(put, stabdiag):
     [
         ("results.csv", ("epoch", "seed 1", "seed 2")),  # no measure is named
         ("acc.csv", ("epoch", "class_0", "class_1")),
+        ("scores.csv", ("step", "avg_q", "max")),
         ("loss.csv", ("epoch", "gpu", "memory")),
         ("loss.csv", ("name", "adam", "sgd")),  # no counter
         ("cost.csv", ("oak", "elm", "fir")),
