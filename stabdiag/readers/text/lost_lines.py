@@ -20,7 +20,8 @@ from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, ro
 # A value of a few lines may be missing by chance.
 _MIN_LOST: Final = 3
 _MAX_OUTLINES: Final = 2000
-_NAN_VALUE: Final = lazy_pattern(rb"(?<![\w.])(?:nan|NaN|NAN|Nan)(?![\w.(])")
+# Megatron-LM counts nan iterations on each line.
+_NAN_VALUE: Final = lazy_pattern(rb"(?<![\w.])(?<!of )(?:nan|NaN|NAN|Nan)(?![\w.(])")
 _TWO_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{2}")
 
 
@@ -79,9 +80,12 @@ class LostLines:
         first_line: int,
     ) -> None:
         """Add the next block of the log, the parts in it, and the reports of failures."""
-        if not self._lost and not may_contain(data, b"nan", b"NaN", b"NAN", b"Nan"):
-            self._add(outline(data).split(b"\n"))
-            return
+        if not self._lost:
+            forms_of_block = {*outline(data).split(b"\n")}
+            has_nan = may_contain(data, b"nan", b"NaN", b"NAN", b"Nan")
+            if not (has_nan and any(map(_is_lost, forms_of_block))):
+                self._add(forms_of_block)
+                return
         used = line_numbers(data, [start for part in reports for start in part.starts])
         is_read = _LinesRead(data, parts)
         lines = data.split(b"\n")
