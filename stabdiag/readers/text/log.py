@@ -17,6 +17,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.events import Event, EventCode, EventKind, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_a_loss
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks, count_line_ends
 from stabdiag.readers.columns import BadLine, Column, Columns
@@ -359,7 +360,7 @@ def _line_begins(data: bytes, parts: Iterable[TextPart]) -> set[int]:
 
 
 def _other_lines(data: bytes, parts_by_kind: Sequence[tuple[Kind, TextPart]]) -> bytes | None:
-    """Return the lines that belong to no part.
+    """Return the lines that belong to no part, or to one without a loss, which may be reports.
 
     If these are most lines, return each form of a line once, including reports, or None if there
     are many forms.
@@ -369,7 +370,7 @@ def _other_lines(data: bytes, parts_by_kind: Sequence[tuple[Kind, TextPart]]) ->
     starts = [
         part.starts
         for kind, part in parts_by_kind
-        if not (are_most and isinstance(kind, StatusLine))
+        if not (are_most and isinstance(kind, StatusLine)) and any(map(is_a_loss, part.names))
     ]
     is_other = np.ones(len(ends) + 1, dtype=bool)
     is_other[np.searchsorted(ends, np.concatenate([np.empty(0, dtype=np.int64), *starts]))] = False

@@ -132,6 +132,8 @@ def test_a_count_of_no_failures_is_none(put, line):
         "gradients are inf after 20 attempts, stop",
         "Loss overflowed the range of float16. Stopping.",
         "Encountered Inf in the loss tensor.",
+        "ERROR - NaN loss at iteration 61 (lr=0.001)",
+        "WARN step 61: nan loss, grad_norm 0.3, lr 0.1",
         "optimizer step skipped: gradients contain inf (100 times in a row), aborting",
         "la perte est nan, arrêt de l'apprentissage",
         "loss が nan になったため終了します",

@@ -16,7 +16,14 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import Column
 from stabdiag.readers.pieces import Rows
 from stabdiag.readers.text.lines.clean import line_end
-from stabdiag.readers.text.lines.grammar import Grammar, Kind, Line, StatusLine, TextPart
+from stabdiag.readers.text.lines.grammar import (
+    Grammar,
+    Kind,
+    Line,
+    StatusLine,
+    TextPart,
+    is_a_loss,
+)
 from stabdiag.readers.text.messages.failures import (
     REPORTED_LOSS,
     REPORTED_OVERFLOW,
@@ -63,15 +70,28 @@ def separate_reports(
 ) -> tuple[list[TextPart], list[tuple[Kind, TextPart]]]:
     """Return reports of failures and records so that no line is both.
 
-    An exception is always a report, even "Loss is NaN at step 400". Any other line with the values
-    of a record is a record. A lost part of a loss below a record without a finite loss adds
-    nothing.
+    An exception is always a report, even "Loss is NaN at step 400", and so is "NaN loss at step 400
+    (lr=0.1)", as its record has no loss. Any other line with the values of a record is a record. A
+    lost part of a loss below a record without a finite loss adds nothing.
     """
     starts = [start for part in reports for start in part.starts]
+    of_loss = [REPORTED_LOSS in part.names for part in reports for _ in part.starts]
     begins = [data.rfind(b"\n", 0, start) + 1 for start in starts]
     ends = [line_end(data, start, len(data)) for start in starts]
     spans = list(zip(begins, ends, strict=True))
-    raised = [is_exception(data[begin:end]) for begin, end in spans]
+    losses = np.sort(
+        [
+            at
+            for kind, part in parts_by_kind
+            if kind.is_record and any(map(is_a_loss, part.names))
+            for at in part.starts
+        ]
+    )
+    has_loss = np.searchsorted(losses, begins) < np.searchsorted(losses, ends)
+    raised = [
+        is_exception(data[begin:end]) or (is_of_loss and not is_with_loss)
+        for (begin, end), is_of_loss, is_with_loss in zip(spans, of_loss, has_loss, strict=True)
+    ]
     exceptions = [span for span, is_raised in zip(spans, raised, strict=True) if is_raised]
     records = [
         (kind, _part_without(part, exceptions) if kind.is_record else part)
