@@ -328,6 +328,8 @@ def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
 
 def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str] | None:
     """Return the names of the columns, and a description of the one that is taken."""
+    if len(table.rows) < FEWEST:  # a row may have a hundred thousand columns
+        return None
     name = name_of_values(source)
     if table.series and (table.is_series or _is_named(source, table.series)):
         name = name_of_course(source, table.series)
