@@ -10,7 +10,7 @@ from stabdiag.assemble.named_columns import NamedColumns
 from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.model.roles.choice import LOSS_NAMES
 from stabdiag.model.roles.loss_kinds import find_discriminator_loss, is_policy_loss
-from stabdiag.model.roles.names import name_words, normal
+from stabdiag.model.roles.names import is_auxiliary, name_words, normal
 from stabdiag.readers.columns import Column
 
 # The words that a mean has and its sum lacks.
@@ -93,7 +93,8 @@ def with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns
         candidates = (
             other
             for other, loss in losses
-            if (_is_lost(loss, of_few=is_short) or _is_lost_mean(other, loss, name))
+            if not _is_penalty_next_to(name, other)
+            and (_is_lost(loss, of_few=is_short) or _is_lost_mean(other, loss, name))
             and (loss.present & counted).any()
         )
         reason = f"it went NaN and {name!r} did not"
@@ -157,6 +158,12 @@ def _begins_after(named: NamedColumns, loss: Column, before: Column) -> bool:
         and bool((np.diff(counts[rows]) > 0).all())
         and bool(np.isfinite(before.logged).all())
     )
+
+
+def _is_penalty_next_to(name: str, other: str) -> bool:
+    """Return True if another loss is a penalty and this one is not: train/loss, train/aux_loss."""
+    words = {*name_words(other)} - {*name_words(name)}
+    return is_auxiliary("_".join(words)) and not is_auxiliary(name)
 
 
 def _is_all_zero(loss: Column) -> bool:

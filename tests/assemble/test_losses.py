@@ -183,3 +183,16 @@ def test_nan_until_a_bar_has_values_to_average_is_a_placeholder(placeholders):
 @pytest.mark.parametrize("placeholders", [(2, 2, 12), (2, 2, 50), (0, 50, 50)])
 def test_nan_that_lasts_longer_in_a_later_epoch_is_no_placeholder(placeholders):
     assert stabdiag.diagnose(bars(*placeholders)).diagnosis.slug == "nan-dtype-unknown"
+
+
+@pytest.mark.parametrize("section", ["", "log/", "train/", "metrics.", "train_"])
+def test_a_penalty_that_went_nan_is_another_loss_in_any_section(section):
+    log = {f"{section}loss": LEVEL, f"{section}aux_loss": lost(0.1 * LEVEL, slice(40, 60))}
+    report = stabdiag.diagnose({"step": np.arange(60)} | log)
+    assert report.diagnosis.slug == "other-loss-nonfinite"
+    assert report.history.series["loss"].column == f"{section}loss"
+
+
+def test_a_penalty_that_went_nan_is_the_loss_next_to_another_penalty():
+    log = {"step": np.arange(60), "l1_loss": LEVEL, "l2_loss": lost(LEVEL, slice(40, 60))}
+    assert stabdiag.diagnose(log).diagnosis.slug == "nan-dtype-unknown"
