@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.blocks import count_line_ends
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, unreadable
 from stabdiag.readers.text.lines.counters import counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import evaluation_prefix
@@ -85,8 +86,8 @@ class ContinuingLines:
             end = data.find(b"\n", last[-1][0])
             end = len(data) if end < 0 else end
             self._above = data[max(end - _KEPT_ABOVE, 0) : end]
-            self._below, self._line = data[end : end + _KEPT_TAIL], data.count(b"\n", 0, end)
-            self._line += first_line
+            self._below = data[end : end + _KEPT_TAIL]
+            self._line = first_line + count_line_ends(data[:end])
         elif self._steps and len(self._below) < _KEPT_TAIL:
             self._below += data[1 : 1 + _KEPT_TAIL - len(self._below)]
 

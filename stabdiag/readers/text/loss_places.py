@@ -21,6 +21,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_loss, is_evaluation
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
+from stabdiag.readers.blocks import count_line_ends
 from stabdiag.readers.text.lines.clean import find_positions
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
@@ -175,7 +176,7 @@ class LossPlaces:
         cells = part.cells[part.names.index(name)]
         stride = max(len(cells) // _PLACE_SAMPLES, 1)
         for start, cell in zip(part.starts[::stride], cells[::stride], strict=True):
-            number = data.count(b"\n", 0, start + 1)
+            number = count_line_ends(data[: start + 1])
             if cell is not None and _FINITE_DIGITS.fullmatch(cell) and number < len(lines):
                 self._seen.update(_places(lines[number][:MAX_UNREAD_LINE], cell, name))
 
