@@ -101,6 +101,16 @@ def _fields(record: Record) -> str:
     return " ".join(f"{name}: {value}" for name, value in record.items()) + "\n"
 
 
+def _logged(records: Records) -> str:
+    """Return the lines of a logger of one rank, with Windows line ends."""
+    return "".join(
+        f"[rank0]: 2026-03-01 10:{row // 60 % 60:02d}:{row % 60:02d},123 INFO train.py:31 "
+        + " | ".join(f"{name}: {value}" for name, value in record.items())
+        + "\r\n"
+        for row, record in enumerate(records)
+    )
+
+
 def _rename(names: Mapping[str, str]) -> Callable[[Records], Records]:
     return lambda records: [
         {names.get(name, name): value for name, value in record.items()} for record in records
@@ -140,6 +150,18 @@ def _scale_settings(factor: int) -> Callable[[Manifest], Manifest]:
         return value * factor if is_count else value
 
     return scale
+
+
+def _nested(records: Records) -> Records:
+    return [
+        {"step": record.get("step")}
+        | {"metrics": {name: value for name, value in record.items() if name != "step"}}
+        for record in records
+    ]
+
+
+def _reversed(records: Records) -> Records:
+    return [dict(reversed(record.items())) for record in records]
 
 
 def _with_epochs(records: Records) -> Records:
@@ -199,6 +221,9 @@ CHANGES: Final[Mapping[str, Change]] = {
         suffix="log",
         text=lambda records: "".join(map(_fields, records)),
     ),
+    "logger": Change(title="lines of a logger with a rank and a time", suffix="log", text=_logged),
+    "nested": Change(title="all values but the step in an object", records=_nested),
+    "reversed": Change(title="the columns in reverse", records=_reversed),
     "gzip": Change(title="gzip", suffix="jsonl.gz"),
     "halves": Change(title="two files, each with half of the records", files=_halves),
     "eval": Change(title="a file of its own for evaluations", files=_without_evaluations),
