@@ -59,7 +59,7 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
             reason = "contains no numbers"
         elif not np.array_equal(logged, np.floor(logged)):
             reason = "is not in whole numbers"
-        elif role == "step" and _is_a_length(logged, columns, names):
+        elif role == "step" and _is_a_length(name, logged, columns, names):
             reason = f"does not increase with {names['epoch']!r}: it is the length of each"
         elif role == "epoch" and not _is_usable_epoch(column, good, columns, names):
             continue
@@ -101,7 +101,7 @@ def unusual_counters(columns: Columns, names: Mapping[str, str]) -> Iterator[tup
             yield "epoch" if units.get(name, "step") not in STEP_UNITS else "step", name
 
 
-def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:
+def _is_a_length(name: str, steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:
     """Return True if a "steps" column contains episode lengths, which go up and down.
 
     Or it counts within epochs, and each has one record, at the same count.
@@ -111,7 +111,7 @@ def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> b
     epochs = columns.load(names["epoch"]).logged
     if "loss" in names:
         # Records of evaluations repeat the epochs.
-        counters = columns.load(names["step"]), columns.load(names["epoch"])
+        counters = columns.load(name), columns.load(names["epoch"])
         of_loss = columns.load(names["loss"]).present & counters[0].present & counters[1].present
         steps, epochs = (counter.values[of_loss] for counter in counters)
     if not len(steps) or not np.array_equal(epochs, np.floor(epochs)):

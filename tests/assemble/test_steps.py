@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.errors import ColumnError
 from stabdiag.model.events import EventKind
 from tests.assemble.conftest import messages
 
@@ -298,3 +299,11 @@ def test_other_records_without_a_step_are_left_out(build, other):
 def test_an_evaluation_above_all_steps_is_left_out(build):
     records = [{"valid_loss": 2.5}, {"step": 10, "loss": 3.0}, {"step": 20, "loss": 2.0}]
     assert notes(build(records)) == ["1 record has no usable step in 'step' and is left out"]
+
+
+def test_an_unusual_counter_next_to_an_epoch_and_a_loss_in_words(tmp_path):
+    path = tmp_path / "run.log"
+    rows = "".join(f"{n:6d}      nan :(    0.{2000 + 13 * n}\n" for n in range(1, 25))
+    path.write_text(f" epoch        loss  accuracy\n{rows}")
+    with pytest.raises(ColumnError):
+        stabdiag.diagnose(path)
