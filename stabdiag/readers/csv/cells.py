@@ -325,7 +325,8 @@ def _is_comment(line: str, delimiter: str, width: int) -> bool:
 def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> list[str] | None:
     """Return the cells of a line that another delimiter splits into a record or a header."""
     for other in (*DELIMITERS, BLANKS):
-        if other == delimiter or other not in line:
+        # Below a table between bars, numbers between blanks are of another table.
+        if other == delimiter or other not in line or (delimiter, other) == ("|", BLANKS):
             continue
         cells = split_cells(line, other)
         if other != "," and any(map(DECIMAL_COMMA.fullmatch, cells)):

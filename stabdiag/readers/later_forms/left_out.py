@@ -18,6 +18,13 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_loss
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
+from stabdiag.readers.later_forms.settings import (
+    LOST_VALUE,
+    OTHER_PROGRAM,
+    VALUE_IN_LINE,
+    is_event,
+    is_setting,
+)
 
 # A record of JSON or of Python that is damaged begins like a whole one.
 _RECORD: Final = lazy_pattern(r"\s*[\[(]?\{\s*[\"'\w]")
@@ -79,10 +86,10 @@ _ROW_BETWEEN_SIGNS: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
-# A value that is not a finite number, or lost.
-_LOST_VALUE: Final = lazy_pattern(
-    r"(?<![A-Za-z])(?:nan|[+-]?inf|null|none)(?![a-z])", re.IGNORECASE
-)
+# In a line with words, a list is one value, and a comma may separate thousands.
+_WORD_OF_LINE: Final = lazy_pattern(r"[^\W\d_]{3}")
+_LIST_IN_LINE: Final = lazy_pattern(r"\([^()]{0,400}\)|\[[^\[\]]{0,400}\]")
+_THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?![\d.]))")
 
 _LOST_NUMBER: Final = lazy_pattern(r"[-+]?(?:nan|inf)(?![a-z])", re.IGNORECASE)
 
@@ -111,7 +118,6 @@ _EXPLODED_LOSS: Final = lazy_pattern(
 # The words of a line: lines of a logger share them, and count on in equal strides. Fewer lines may
 # be messages.
 _LINE_WORD: Final = lazy_pattern(r"[^\W\d_]{2,40}|[^\W\d_](?=[:=])")
-_VALUE_IN_LINE: Final = lazy_pattern(r"\d\.\d|(?<![a-z])nan(?![a-z])", re.IGNORECASE)
 _LINE_COUNT: Final = lazy_pattern(r"(?<![\w.])(?<!\d:)\d{1,12}(?!\w|\.\d|:\d)")
 _MIN_LINES_ALIKE: Final = 6
 _LINES_ALIKE_FRACTION: Final = 0.2
@@ -124,15 +130,17 @@ _MAX_CHECKED_CHARS: Final = 4000
 def may_hold_loss(line: str) -> bool:
     """Return True if a line that is not a record seems to contain a training loss."""
     line = line[:_MAX_CHECKED_CHARS]
+    if line.startswith(OTHER_PROGRAM) or is_setting(line):
+        return False
     if _RECORD.match(line):
-        return True
+        return not is_event(line)
     loss = _LOSS_BEFORE_VALUE.search(line)
     if loss is not None and _LOST_NUMBER.match(line, loss.end() - 1):
         return True  # also the loss of an evaluation
     # A training loss may precede the evaluation loss.
     if loss is not None and not _EVALUATION_NAME.search(line, 0, loss.end()):
-        return _SUMMARY_NAME.search(line) is None or _LOST_VALUE.search(line) is not None
-    if _LABELED_RESULT.match(line) is not None and _LOST_VALUE.search(line) is None:
+        return _SUMMARY_NAME.search(line) is None or LOST_VALUE.search(line) is not None
+    if _LABELED_RESULT.match(line) is not None and LOST_VALUE.search(line) is None:
         return False
     cells, numbers = _cells(line)
     return (cells >= _MIN_CELLS and 2 * numbers >= cells) or _ROW_BETWEEN_SIGNS.fullmatch(
@@ -149,7 +157,7 @@ def breaks_off(line: str, *, is_short: bool = False) -> bool:
     begun = line[:_MAX_CHECKED_CHARS]
     if not is_short and line.count("{") <= line.count("}"):
         return False
-    lost = _LOST_VALUE if is_short else _LOST_IN_RECORD
+    lost = LOST_VALUE if is_short else _LOST_IN_RECORD
     return lost.search(begun) is None and _EXPLODED_LOSS.search(begun) is None
 
 
@@ -203,8 +211,15 @@ def is_row(line: str) -> bool:
 
 
 def _cells(line: str) -> tuple[int, int]:
-    """Return the number of cells of a line and the number of numeric cells."""
+    """Return the number of cells of a line and the number of numeric cells.
+
+    A row with a word in its first cell counts no numbers: it is of a class or a layer.
+    """
+    if _WORD_OF_LINE.search(LOST_VALUE.sub("", line)):
+        line = _THOUSANDS.sub("", _LIST_IN_LINE.sub("", line))
     cells = [cell for cell in _DELIMITER.split(line.strip(" []()\r")) if cell.strip()]
+    if cells and not any(map(str.isdigit, cells[0])) and not _NUMBER_CELL.fullmatch(cells[0]):
+        return len(cells), 0
     return len(cells), sum(_NUMBER_CELL.fullmatch(cell) is not None for cell in cells)
 
 
@@ -257,7 +272,7 @@ def _repeated_forms(bad: Sequence[BadLine], records: int) -> set[tuple[int, tupl
         return set()
     lines: dict[tuple[int, tuple[str, ...]], list[str]] = defaultdict(list)
     for line in bad:
-        if _VALUE_IN_LINE.search(line.text) is not None:
+        if VALUE_IN_LINE.search(line.text) is not None:
             lines[line.above, _form(line.text)].append(line.text)
     return {
         (above, words)
@@ -290,7 +305,8 @@ def _continues_count(lines: Sequence[str]) -> bool:
 
 def fails_in_words(line: str) -> bool:
     """Return True if a line says in words that a value of some step is not finite."""
-    if _LOST_VALUE.search(line) is None or not any(map(str.isdigit, line)):
+    # A class without examples has a score of NaN among others.
+    if LOST_VALUE.search(_LIST_IN_LINE.sub("", line)) is None or not any(map(str.isdigit, line)):
         return False
     if _IS_HANDLED.search(line.encode()) is not None:
         return False
