@@ -156,6 +156,7 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
         denser = (other for other in candidates if other.lines >= _DENSER * best.lines)
         best = next(denser, best)
     if named is not None and not has_only_bests:
+        best = best or evidence_without_loss(log)
         return best if best is not None and best.lines >= _DENSER * named.lines else named
     if named is not None:
         return best if best is not None and best.lines >= named.lines else _as_bests(named, log)

@@ -102,10 +102,16 @@ def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
         if result.word != SCORE or of_games or result.counter in GAMES
     )
     best = max(measures, key=lambda result: result.lines, default=None)
-    if losses and not (best and best.word in REWARDS and best.lines >= _DENSER * len(losses)):
+    is_reward = best is not None and best.word in REWARDS
+    best = best if is_reward or not losses else None
+    if losses and best is None:
+        best = _evidence_of_scores(log, samples)
+    if losses and (best is None or best.lines < _DENSER * len(losses)):
         return None
     if best is None:
         return _evidence_of_scores(log, samples) or _few_measures(log, samples)
+    if best.word in SCORES:
+        return best
     fewest = MIN_COUNTS if best.word in REWARDS and is_word(best.counter or b"") else _EVIDENT
     return best if best.lines >= fewest else None
 

@@ -36,7 +36,9 @@ _SENTENCE_WITH_NUMBER: Final = (
 _LINE_OF_WANDB: Final = rb"(?m)^wandb: [^\n]{0,200}\d[^\n]{0,200}$"
 
 _DIGIT_OF_SENTENCE: Final = lazy_pattern(rb"\d")
-_LOSS_THEN_NUMBER: Final = lazy_pattern(rb"(?i)loss[^\n]{0,20}?\d")
+_MEASURE_THEN_NUMBER: Final = lazy_pattern(
+    rb"(?i)(?:loss|cost|reward|return|score|acc|perplexity|error)[^\n]{0,20}?\d"
+)
 
 
 def find_prose(data: bytes) -> Iterator[Normalization]:
@@ -52,7 +54,7 @@ def find_prose(data: bytes) -> Iterator[Normalization]:
     others = data
     for pattern in found:
         others = re.sub(pattern, b"", others)
-    records = _LOSS_THEN_NUMBER.finditer(others)
+    records = _MEASURE_THEN_NUMBER.finditer(others)
     if (
         found
         and sum(1 for _ in zip(range(_MIN_RECORDS_AROUND), records, strict=False))
