@@ -132,6 +132,7 @@ class LostLines:
 def _is_lost(shape: bytes) -> bool:
     """Return True if a line has a name and NaN as a value."""
     return (
-        _NAN_VALUE.search(shape) is not None
+        b"nan" in shape.lower()
+        and _NAN_VALUE.search(shape) is not None
         and _TWO_LETTERS.search(_NAN_VALUE.sub(b"", shape)) is not None
     )
