@@ -87,7 +87,7 @@ _ROW_BETWEEN_SIGNS: Final = lazy_pattern(
 )
 
 # In a line with words, a list is one value, and a comma may separate thousands.
-_WORD_OF_LINE: Final = lazy_pattern(r"[^\W\d_]{3}")
+_LETTERS_OF_LINE: Final = lazy_pattern(r"[^\W\d_]{3}")
 _LIST_IN_LINE: Final = lazy_pattern(r"\([^()]{0,400}\)|\[[^\[\]]{0,400}\]")
 _THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?![\d.]))")
 
@@ -215,7 +215,7 @@ def _cells(line: str) -> tuple[int, int]:
 
     A row with a word in its first cell counts no numbers: it is of a class or a layer.
     """
-    if _WORD_OF_LINE.search(LOST_VALUE.sub("", line)):
+    if _LETTERS_OF_LINE.search(LOST_VALUE.sub("", line)):
         line = _THOUSANDS.sub("", _LIST_IN_LINE.sub("", line))
     cells = [cell for cell in _DELIMITER.split(line.strip(" []()\r")) if cell.strip()]
     if cells and not any(map(str.isdigit, cells[0])) and not _NUMBER_CELL.fullmatch(cells[0]):

@@ -15,28 +15,28 @@ VALUE_IN_LINE: Final = lazy_pattern(r"\d\.\d|(?<![a-z])nan(?![a-z])", re.IGNOREC
 
 # Settings: a whole dict or call, or a value, with the name of a loss function: {'lr': 0.1, 'loss':
 # 'ce'}, Namespace(lr=0.1, loss='ce'). And lines of W&B, which sums up a run below its log.
-_NAMED_LOSS: Final = lazy_pattern(
+_LOSS_FUNCTION: Final = lazy_pattern(
     r"(?<![a-z])loss[\"']?\s{0,2}[:=]\s{0,2}[\"']([A-Za-z]\w{0,40})[\"']", re.IGNORECASE
 )
 _COUNTER_OF_RECORD: Final = lazy_pattern(
     r"(?<![a-z])(?:step|epoch|iter(?:ation)?)[\"']?\s{0,2}[:=]", re.IGNORECASE
 )
-_WHOLE: Final = lazy_pattern(r"\s*(?:\{.*\}|[A-Za-z]\w{0,40}\(.*\))\s*")
+_WHOLE_OBJECT: Final = lazy_pattern(r"\s*(?:\{.*\}|[A-Za-z]\w{0,40}\(.*\))\s*")
 OTHER_PROGRAM: Final = "wandb: "
 
 
 def is_event(line: str) -> bool:
     """Return True if a line is a whole object without a loss or a decimal number: a checkpoint."""
-    is_other = "loss" not in line.lower() and _WHOLE.fullmatch(line) is not None
+    is_other = "loss" not in line.lower() and _WHOLE_OBJECT.fullmatch(line) is not None
     return is_other and not (VALUE_IN_LINE.search(line) or LOST_VALUE.search(line))
 
 
 def is_setting(line: str) -> bool:
     """Return True if a line is a whole set of settings, with the name of a loss function."""
-    loss = _NAMED_LOSS.search(line)
+    loss = _LOSS_FUNCTION.search(line)
     if (
         loss is None
-        or _WHOLE.fullmatch(line) is None
+        or _WHOLE_OBJECT.fullmatch(line) is None
         or _COUNTER_OF_RECORD.search(line) is not None
     ):
         return False

@@ -10,7 +10,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 
 DIGIT: Final = lazy_pattern(rb"\d")
-DIGITS: Final = lazy_pattern(rb"\d+")
+DIGITS: Final = lazy_pattern(rb"\d{1,100}")
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
 NTH: Final = b"N/"
