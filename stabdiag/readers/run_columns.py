@@ -70,7 +70,7 @@ _TERMS: Final = frozenset(
         "l1 l2 aux auxiliary smooth cycle identity alignment contrastive distill"
     )
 )
-# Words of the parts of a measure, of its best value so far and of its extremes, which are no runs.
+# Words of the parts of a measure, of its best value so far and of its extremes: not runs.
 _SHARES: Final = frozenset(
     word_list(
         "class classes label labels layer layers task category best min max median std var "

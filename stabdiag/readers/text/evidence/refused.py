@@ -1,4 +1,4 @@
-"""Describe the values of a text that is no log of a training, for the message that refuses it."""
+"""Describe the values of a text that is not a training log, for the message that refuses it."""
 
 from __future__ import annotations
 

@@ -52,10 +52,10 @@ def find_changed_totals(data: bytes, counter: bytes, word: bytes) -> Normalizati
     counts: Counter[bytes] = Counter()
     last = (b"", 0)
     for _, line in lines_with_a_loss(data, word):
-        found = [*POSITION.finditer(line)] if _words(line) == words else []
-        if len(found) <= place:
+        matches = [*POSITION.finditer(line)] if _words(line) == words else []
+        if len(matches) <= place:
             continue
-        own, count = found[place][2], counter_value(found[place][1])
+        own, count = matches[place][2], counter_value(matches[place][1])
         if counts and own != last[0] and (own in counts or count >= last[1]):
             return None
         counts[own] += 1

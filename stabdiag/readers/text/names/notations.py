@@ -109,7 +109,7 @@ def _counts_before_words(head: bytes) -> Iterator[Normalization]:
 
 
 # 68 epochs, 480 batches  loss: 2.31, and 3rd epoch - loss: 2.31, behind the name of a logger or a
-# time. Ten epochs without a better loss are no count.
+# time. Ten epochs without a better loss do not count.
 _COUNT_AT_START: Final = (
     rb"(?mi)^((?:[^\n]{0,60}[:\]|>] ?|[\d:., -]{8,40})?[ \t*>-]{0,8}"
     rb"(?:\d{1,9} (?:epoch|step|iteration|batch|update|round|episode)(?:e?s)?, ){0,2})"

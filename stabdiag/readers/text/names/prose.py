@@ -1,7 +1,7 @@
 """Hide the numbers of sentences around a log: ``I had a loss of 0.5 at epoch 10 before``.
 
-People post a log between sentences about it. A number in a sentence is no record, and its epoch is
-no restart of the run.
+People post a log between sentences about it. A number in a sentence is not a record, and its
+epoch does not restart the run.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -28,12 +29,12 @@ _HAS_WORD_OF_PEOPLE: Final = lazy_pattern(rb"(?<![\w'./-])(?:%b)(?![\w'./=:-])" 
 # Four words in a row.
 _FOUR_WORDS: Final = rb"(?:(?<![\w-])[A-Za-z'][A-Za-z']{0,20},? ){4}"
 _SENTENCE_WITH_NUMBER: Final = (
-    rb"(?m)^(?=[^\n]{0,400}?%b)(?=[^\n]{0,400}?(?<![\w'./-])(?:%b)(?![\w'./=:-]))"
-    rb"(?![^\n]{0,400}?\b(?:nan|NaN|NAN|inf|Error|Exception)\b)[^\n]{0,400}\d[^\n]{0,400}$"
+    rb"(?m:^(?=[^\n]{0,400}?%b)(?=[^\n]{0,400}?(?<![\w'./-])(?:%b)(?![\w'./=:-]))"
+    rb"(?![^\n]{0,400}?\b(?:nan|NaN|NAN|inf|Error|Exception)\b)[^\n]{0,400}\d[^\n]{0,400}$)"
     % (_FOUR_WORDS, _OF_PEOPLE)
 )
 # The summary of a run, as W&B prints it below the log.
-_LINE_OF_WANDB: Final = rb"(?m)^wandb: [^\n]{0,200}\d[^\n]{0,200}$"
+_LINE_OF_WANDB: Final = rb"(?m:^wandb: [^\n]{0,200}\d[^\n]{0,200}$)"
 
 _DIGIT_OF_SENTENCE: Final = lazy_pattern(rb"\d")
 _MEASURE_THEN_NUMBER: Final = lazy_pattern(
@@ -50,18 +51,15 @@ def find_prose(data: bytes) -> Iterator[Normalization]:
         patterns.append(_SENTENCE_WITH_NUMBER)
     if b"wandb: " in data:
         patterns.append(_LINE_OF_WANDB)
-    found = [pattern for pattern in patterns if re.search(pattern, data)]
-    others = data
-    for pattern in found:
-        others = re.sub(pattern, b"", others)
-    records = _MEASURE_THEN_NUMBER.finditer(others)
-    if (
-        found
-        and sum(1 for _ in zip(range(_MIN_RECORDS_AROUND), records, strict=False))
-        == _MIN_RECORDS_AROUND
-    ):
-        for pattern in found:
+    matching = [pattern for pattern in patterns if re.search(pattern, data)]
+    if matching and _has_records(re.sub(b"|".join(matching), b"", data)):
+        for pattern in matching:
             yield Normalization((), pattern, _without_digits)
+
+
+def _has_records(data: bytes) -> bool:
+    records = islice(_MEASURE_THEN_NUMBER.finditer(data), _MIN_RECORDS_AROUND)
+    return len([*records]) == _MIN_RECORDS_AROUND
 
 
 def _repeats_sentences(data: bytes) -> bool:
