@@ -35,6 +35,10 @@ _SPELLED_ANSI: Final = lazy_pattern(
 _SHOWN_ANSI: Final = lazy_pattern(rb"(?:\^\[|\xe2\x90\x9b)?\[\d{0,3}(?:;\d{1,3}){0,4}m")
 _RESETS: Final = (b"[0m", b"[39m", b"[m")
 
+# The number of a cell before its output, as a notebook shows it. It would move the names of a table
+# away from their columns.
+_NOTEBOOK_LABEL: Final = lazy_pattern(rb"\A\nOut\[\d{1,6}\]:[ \t]?")
+
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 # UTF-16 that PowerShell appended to a log in UTF-8. Of a wide end of a line, the second byte begins
@@ -158,6 +162,8 @@ class Text:
             arrays = (np.frombuffer(version, dtype=np.uint8)[1:] for version in (block, joined))
             self._joined = np.flatnonzero(np.not_equal(*arrays))
             block = joined
+        if block[:5] == b"\nOut[":
+            block = _NOTEBOOK_LABEL.sub(b"\n", block)
         self.data = block.replace(b"\n> ", b"\n") if b">" in block else block
 
     def line_numbers(self, places: Sequence[int]) -> Ints:
