@@ -19,6 +19,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.source import Stream
+from stabdiag.readers.words import NUMBER, meaning
 
 _TYPESET_HEAD: Final = 1 << 16
 _MAX_TYPESET: Final = 1 << 20
@@ -77,11 +78,23 @@ def _with_rows(lines: Sequence[str]) -> Iterator[str]:
         yield ""
         return
     rows = [_cells(line) for line in lines]
-    if sum(map(bool, rows)) < _MIN_TYPESET_ROWS:
+    if sum(map(bool, rows)) < _MIN_TYPESET_ROWS or _is_broken([*filter(None, rows)]):
         yield from lines
         return
     for line, row in zip(lines, rows, strict=True):
         yield ",".join(row) if row else line
+
+
+def _is_broken(rows: Sequence[Sequence[str]]) -> bool:
+    """Return True if a table begins with numbers, and has other values further below.
+
+    Without names, only the forms of lines of a text tell the place of a loss that is no number.
+    """
+    return _has_only_numbers(rows[0]) and not all(map(_has_only_numbers, rows))
+
+
+def _has_only_numbers(row: Sequence[str]) -> bool:
+    return all(meaning(cell)[0] == NUMBER for cell in row)
 
 
 def _cells(line: str) -> list[str]:
