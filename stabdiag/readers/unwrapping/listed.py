@@ -20,6 +20,9 @@ _MIN_LISTED: Final = 3
 _LISTED_VALUE: Final = (
     rb"(?:-?[\d.]{1,40}(?:[eE][-+]?\d{1,3})?|-?[nN]a[nN]|-?[iI]nf(?:inity)?|null|None)"
 )
+_TUPLE_NUMBER: Final = (
+    rb"-?(?:\d{1,20}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|[nN]a[nN]|[iI]nf(?:inity)?)"
+)
 _NAMED_PAIR: Final = (
     rb"[\[(] ?[\"'](\w[^\"'\n]{0,60})[\"'], ?(%b|\"[^\"\n]{0,60}\"|'[^\"'\n]{0,60}') ?[\])]"
     % _LISTED_VALUE
@@ -27,7 +30,12 @@ _NAMED_PAIR: Final = (
 
 _PAIR_LIST: Final = lazy_pattern(rb"[\[(] ?%b(?:, ?%b){0,60} ?[\])]" % (_NAMED_PAIR, _NAMED_PAIR))
 _NAMED_VALUE: Final = lazy_pattern(_NAMED_PAIR)
-_NUMBER_LIST: Final = lazy_pattern(rb"[\[(] ?(\d{1,12})(?:, ?%b){1,60} ?[\])],?" % _LISTED_VALUE)
+# [1, 2.31], and (1, 2.31, 2.45) with at least two numbers behind the count. Pairs, and tuples with
+# other values, are read as text, which says when the meaning of a value is not known.
+_NUMBER_LIST: Final = lazy_pattern(
+    rb"\[ ?(\d{1,12})(?:, ?%b){1,60} ?\],?|\( ?(\d{1,12})(?:, ?%b){2,60} ?\),?"
+    % (_LISTED_VALUE, _TUPLE_NUMBER)
+)
 
 # train_loss:
 # - 2.31
@@ -61,7 +69,7 @@ def unlisted(stream: Stream) -> Stream:
 
 def _are_counted(lines: Sequence[bytes]) -> bool:
     matches = [_NUMBER_LIST.fullmatch(line) for line in lines]
-    counts = [int(match[1]) for match in matches if match is not None]
+    counts = [int(match[1] or match[2]) for match in matches if match is not None]
     if len(counts) < len(lines) or len({line.count(b",") for line in lines}) > 1:
         return False
     return all(count < following for count, following in pairwise(counts))

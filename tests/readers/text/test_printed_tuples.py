@@ -69,6 +69,22 @@ def test_tuples_of_other_values_are_no_log(history):
         history("".join(f"('conv{n}', {64 * n}, 'relu', {n})\n" for n in range(1, 20)))
 
 
+@pytest.mark.parametrize("end", ["", ","])
+def test_tuples_of_a_count_and_several_values_are_rows(tmp_path, end):
+    path = tmp_path / "loss.txt"
+    path.write_text("".join(f"({n}, {loss}, {loss + 1}){end}\n" for n, loss in _epochs()))
+    series = stabdiag.read(path).series
+    assert series["loss"].values == pytest.approx(LOSSES)
+    assert series["other_loss/loss_2"].values == pytest.approx(np.add(LOSSES, 1))
+
+
+@pytest.mark.parametrize("value", ["2.42.5", "None"])
+def test_tuples_with_another_value_are_not_refused(history, value):
+    values = [value if n == 6 else loss for n, loss in _epochs()]
+    text = "".join(f"({n}, {loss}, 0.5)\n" for n, loss in enumerate(values, start=1))
+    assert history(text).series["loss"].values == pytest.approx([*LOSSES[:5], *LOSSES[6:]])
+
+
 def _epochs():
     return enumerate(LOSSES, start=1)
 
