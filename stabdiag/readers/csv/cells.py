@@ -189,7 +189,6 @@ def offset(head: bytes, lines: int) -> int:
 # A quoted cell may have this many lines, so that an unpaired quote does not swallow the file.
 _MAX_CELL_LINES: Final = 50
 _LONGEST_QUOTED: Final = 1 << 14
-
 # The first row is at most this many lines below its header.
 _MAX_TO_ROW: Final = 8
 
@@ -325,7 +324,7 @@ def _is_comment(line: str, delimiter: str, width: int) -> bool:
 def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> list[str] | None:
     """Return the cells of a line that another delimiter splits into a record or a header."""
     for other in (*DELIMITERS, BLANKS):
-        # Below a table between bars, numbers between blanks are of another table.
+        # Numbers between blanks below a table between bars belong to another one.
         if other == delimiter or other not in line or (delimiter, other) == ("|", BLANKS):
             continue
         cells = split_cells(line, other)
