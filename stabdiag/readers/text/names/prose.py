@@ -19,9 +19,11 @@ from stabdiag.readers.text.lines.grammar import Normalization
 _MAX_POST: Final = 1 << 18
 _MIN_RECORDS_AROUND: Final = 4
 
-# Words that people write and programs do not print.
+# Words that people write and programs do not print. The I in I Training of Epoch 3 is the level of
+# a logger.
 _OF_PEOPLE: Final = (
-    rb"I|I'm|I've|I'd|[Mm]y|[Mm]e|[Ww]e|[Oo]ur|[Uu]s|[Yy]ou|[Yy]our|[Ii]t's|[Dd]oesn't|[Dd]on't"
+    rb"I(?! [A-Z])"
+    rb"|I'm|I've|I'd|[Mm]y|[Mm]e|[Ww]e|[Oo]ur|[Uu]s|[Yy]ou|[Yy]our|[Ii]t's|[Dd]oesn't|[Dd]on't"
     rb"|[Dd]idn't|[Ii]sn't|[Cc]an't|[Ww]hy|[Bb]ecause|[Hh]owever|[Aa]nyone|[Tt]hanks|[Gg]uys|[Hh]ello"
     rb"|but|should|would|seems?|looks|yesterday|week|someone|else"
 )
