@@ -78,7 +78,10 @@ def _with_rows(lines: Sequence[str]) -> Iterator[str]:
         yield ""
         return
     rows = [_cells(line) for line in lines]
-    if sum(map(bool, rows)) < _MIN_TYPESET_ROWS or _is_broken([*filter(None, rows)]):
+    table = [row for row in rows if row]
+    # Programs print rows to be pasted into a table, which begin with & and have their names above.
+    is_pasted = not any(row[0] for row in table)
+    if is_pasted or len(table) < _MIN_TYPESET_ROWS or _is_broken(table):
         yield from lines
         return
     for line, row in zip(lines, rows, strict=True):
