@@ -109,12 +109,13 @@ def _counts_before_words(head: bytes) -> Iterator[Normalization]:
 
 
 # 68 epochs, 480 batches  loss: 2.31, and 3rd epoch - loss: 2.31, behind the name of a logger or a
-# time. Ten epochs without a better loss do not count.
+# time. Ten epochs without a better loss do not count, and neither does the 1 of Epi: 1 Steps: 2.
 _COUNT_AT_START: Final = (
     rb"(?mi)^((?:[^\n]{0,60}[:\]|>] ?|[\d:., -]{8,40})?[ \t*>-]{0,8}"
     rb"(?:\d{1,9} (?:epoch|step|iteration|batch|update|round|episode)(?:e?s)?, ){0,2})"
     rb"(\d{1,9})(?:st|nd|rd|th)? (%b)(?:e?s)?"
     rb"(?! (?:without|with no|since|in a row|left|remaining|to go|ago)\b)"
+    rb"(?![ \t]{0,4}[:=][ \t]{0,4}\d{1,12}(?![.\d]))"
     rb"(?=(?:,| done| completed?| finished)?[ \t]{0,4}[-:=|,(]{0,2}[ \t]{1,8}[A-Za-z\d(]|[:=])"
 )
 _WORDS_OF_COUNTS: Final = (
