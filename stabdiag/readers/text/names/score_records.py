@@ -60,6 +60,8 @@ _COUNTED_WORD: Final = lazy_pattern(
 )
 # What a search prints: Best trial: 3. Best value: 0.8
 _BEST_TRIAL: Final = lazy_pattern(rb"(?i)\bbest (?:trial|is trial)[: ]")
+# A loss with a value, which is what a log is judged by.
+_NAMED_LOSS: Final = lazy_pattern(rb"(?i)loss(?![a-z])[^\n\d]{0,20}(?:\d|nan|inf)")
 # The fewest records of a counter without a word that does not begin at the start.
 _FEWEST_COUNTED: Final = 5
 # A counter rises in at least this fraction of its moves.
@@ -117,6 +119,8 @@ def find_scored_records(head: bytes) -> ScoredRecords | None:
     for groups in find_groups(lines, _MOST_LINES):
         if len({line.mask for line in groups[0]}) < len(groups[0]):
             continue  # several records
+        if any(_NAMED_LOSS.search(line.text) for line in groups[0]):
+            continue  # a log of losses
         scores, counters, counted = _names_of_numbers(groups)
         if counted and any(scores):
             return None
