@@ -71,8 +71,9 @@ def separate_reports(
     """Return reports of failures and records so that no line is both.
 
     An exception is always a report, even "Loss is NaN at step 400", and so is "NaN loss at step 400
-    (lr=0.1)", as its record has no loss. Any other line with the values of a record is a record. A
-    lost part of a loss below a record without a finite loss adds nothing.
+    (lr=0.1)", as its record has no loss. Any other line with the values of a record is a record, as
+    acc: nan is not the loss. A lost part of a loss below a record without a finite loss adds
+    nothing.
     """
     starts = [start for part in reports for start in part.starts]
     of_loss = [REPORTED_LOSS in part.names for part in reports for _ in part.starts]
@@ -89,7 +90,8 @@ def separate_reports(
     )
     has_loss = np.searchsorted(losses, begins) < np.searchsorted(losses, ends)
     raised = [
-        is_exception(data[begin:end]) or (is_of_loss and not is_with_loss)
+        is_exception(data[begin:end])
+        or (is_of_loss and not is_with_loss and b"loss" in data[begin:end].lower())
         for (begin, end), is_of_loss, is_with_loss in zip(spans, of_loss, has_loss, strict=True)
     ]
     exceptions = [span for span, is_raised in zip(spans, raised, strict=True) if is_raised]
