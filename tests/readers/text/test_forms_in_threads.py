@@ -335,9 +335,9 @@ def test_three_scores_make_a_log_if_their_counter_begins_at_the_start(history, l
     assert [step for step, _ in points(score)] == [1, 2, 3]
 
 
-def test_three_scores_are_too_few_if_their_counter_begins_later(history):
-    with pytest.raises(LogError):
-        history("".join(f"[{n}]\tvalid-auc:{0.7 + n / 50}\n" for n in (5, 6, 7)))
+def test_three_scores_are_read_if_their_counter_begins_later(history):
+    text = "".join(f"[{n}]\tvalid-auc:{0.7 + n / 50}\n" for n in (5, 6, 7))
+    assert history(text).series["score/valid-auc"].steps.tolist() == [5, 6, 7]
 
 
 def test_progress_of_fasttext_may_share_a_line(history):
