@@ -285,8 +285,10 @@ def test_scores_without_a_counter(diagnosed, form):
     report = diagnosed(text)
     assert report.diagnosis.slug == "insufficient-data"
     assert "from 0.5 to 0.72" in report.diagnosis.summary
-    # Other lines may list models, and a few scores may be of folds.
-    for other in ("Results of the models\n" + text, "".join(text.splitlines(keepends=True)[:4])):
+    few = "".join(text.splitlines(keepends=True)[:4])
+    assert "from 0.5 to 0.56" in diagnosed(few).diagnosis.summary
+    # A title may say that these are models, and two scores may be anything.
+    for other in ("Results of the models\n" + text, "".join(text.splitlines(keepends=True)[:2])):
         with pytest.raises(LogError):
             diagnosed(other)
 

@@ -61,7 +61,12 @@ _COUNTED_WORD: Final = lazy_pattern(
 # What a search prints: Best trial: 3. Best value: 0.8
 _BEST_TRIAL: Final = lazy_pattern(rb"(?i)\bbest (?:trial|is trial)[: ]")
 # A loss with a value, which is what a log is judged by.
-_NAMED_LOSS: Final = lazy_pattern(rb"(?i)loss(?![a-z])[^\n\d]{0,20}(?:\d|nan|inf)")
+_LOSS_OF_RECORD: Final = lazy_pattern(rb"(?i)loss(?![a-z])[^\n\d]{0,20}(?:\d|nan|inf)")
+# Results of the models: a title says that the lines below it belong to several trainings.
+_HEADING_OF_MODELS: Final = lazy_pattern(
+    rb"(?mi)^[ \t#*=-]{0,20}(?:results?|scores?|comparison) (?:of|for) (?:the |all |each ){0,2}"
+    rb"(?:models|classifiers|methods|folds|seeds|runs|experiments|subjects|tasks)\b"
+)
 # The fewest records of a counter without a word that does not begin at the start.
 _FEWEST_COUNTED: Final = 5
 # A counter rises in at least this fraction of its moves.
@@ -112,14 +117,14 @@ def find_scored_records(head: bytes) -> ScoredRecords | None:
     # A value that is not finite has no unit.
     units = (_PERCENT_SIGN,) if re.search(_NAN_OR_INF, head) and b"%" in head else ()
     lines = mask_lines(normalize(head, units))
-    if _word_of_runs(lines):
+    if _word_of_runs(lines) or _HEADING_OF_MODELS.search(head):
         return None
     best: tuple[Sequence[Group], list[bytes], list[bytes]] | None = None
     most = 0
     for groups in find_groups(lines, _MOST_LINES):
         if len({line.mask for line in groups[0]}) < len(groups[0]):
             continue  # several records
-        if any(_NAMED_LOSS.search(line.text) for line in groups[0]):
+        if any(_LOSS_OF_RECORD.search(line.text) for line in groups[0]):
             continue  # a log of losses
         scores, counters, counted = _names_of_numbers(groups)
         if counted and any(scores):
