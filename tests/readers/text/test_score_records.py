@@ -255,3 +255,10 @@ def test_trials_of_a_search_are_named(diagnosed):
     )
     with pytest.raises(StabdiagError, match="another 'trial'"):
         diagnosed(text)
+
+
+@pytest.mark.parametrize("name", ["Validation Reward", "eval return is"])
+def test_the_rewards_of_evaluations_alone_are_read(diagnosed, name):
+    text = "".join(f"epoch {n}, {name}: {40 * value}\n" for n, value in enumerate(RISING))
+    (series,) = diagnosed(text).history.series.values()
+    assert series.values.tolist() == pytest.approx([40 * value for value in RISING])

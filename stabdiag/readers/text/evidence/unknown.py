@@ -23,7 +23,7 @@ from stabdiag.readers.text.evidence.loss_evidence import evidence
 from stabdiag.readers.text.evidence.sample import Sample, TextEvidence, is_lost, take_sample
 from stabdiag.readers.text.lines.counters import LONE_COUNT, find_headings, is_word
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization
-from stabdiag.readers.text.lines.measure_words import SPLIT
+from stabdiag.readers.text.lines.measure_words import SPLIT, makes_a_record
 from stabdiag.readers.text.lines.spans import find_spans
 from stabdiag.readers.text.lines.tokens import LONGEST, has_number
 from stabdiag.readers.text.names.counted_names import numbers_parts
@@ -130,6 +130,8 @@ def _scores_of_records(head: bytes, records: ScoredRecords | None) -> TextEviden
     result = evidence(normalize(head, records.rows))
     if result is None:
         name, word = records.name.decode(), records.word
+        if not (is_fitness(name) or makes_a_record(name, word)):
+            return None  # the reward of an evaluation serves no role
         result = TextEvidence(
             counter=records.counter,
             loss=name,
