@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from stabdiag.model.roles.choice import LOSS_NAMES
 from stabdiag.model.roles.loss_kinds import find_discriminator_loss, is_policy_loss
 from stabdiag.model.roles.names import is_auxiliary, name_words, normal
 from stabdiag.readers.columns import Column
+
+# Words of the loss that balances experts, which has a role of its own.
+_WORDS_OF_EXPERTS: Final = frozenset({"aux", "auxiliary", "load", "router"})
 
 # The words that a mean has and its sum lacks.
 _MEANS = ({"avg"}, {"mean"}, {"average"})
@@ -161,9 +165,13 @@ def _begins_after(named: NamedColumns, loss: Column, before: Column) -> bool:
 
 
 def _is_penalty_next_to(name: str, other: str) -> bool:
-    """Return True if another loss is a penalty and this one is not: train/loss, train/aux_loss."""
+    """Return True if another loss balances experts and this one does not: train/aux_loss.
+
+    Other terms, such as kl_loss, are judged with the loss that they are added to.
+    """
     words = {*name_words(other)} - {*name_words(name)}
-    return is_auxiliary("_".join(words)) and not is_auxiliary(name)
+    is_of_experts = not words.isdisjoint(_WORDS_OF_EXPERTS)
+    return is_of_experts and is_auxiliary("_".join(words)) and not is_auxiliary(name)
 
 
 def _is_all_zero(loss: Column) -> bool:
