@@ -28,6 +28,7 @@ from stabdiag.model.roles.choice import (
     can_judge_without_loss,
 )
 from stabdiag.model.roles.fallbacks import (
+    FallbackColumn,
     evaluation_measure,
     fallback_columns,
     names_training,
@@ -41,7 +42,7 @@ from stabdiag.model.roles.names import (
 )
 from stabdiag.model.text import and_more, listed
 from stabdiag.readers.columns import Column, Columns
-from stabdiag.readers.unnamed import FEWEST, may_be_evaluated, may_overfit
+from stabdiag.readers.unnamed import FEWEST, may_be_evaluated, may_be_scores, may_overfit
 
 
 def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedColumns:
@@ -179,9 +180,24 @@ def _with_fallback(named: NamedColumns) -> NamedColumns | None:
     for fallback in fallback_columns(columns.names, counted=is_counted):
         column = columns.load(fallback.loss)
         if not column.is_text and column.present.any() and fallback.loss not in names.values():
+            if names_training(fallback.loss) and _may_be_accuracies(column):
+                return _with_scores_of_splits(named, fallback)
             evaluation = {} if fallback.eval_loss is None else {"eval_loss": fallback.eval_loss}
             return named.take({**names, "loss": fallback.loss, **evaluation}, fallback.note)
     return None
+
+
+def _may_be_accuracies(column: Column) -> bool:
+    """Return True if all values of a column are fractions, which rise from the start."""
+    values = column.logged.tolist()
+    return min(values) >= 0 and max(values) <= 1 and may_be_scores(values)
+
+
+def _with_scores_of_splits(named: NamedColumns, splits: FallbackColumn) -> NamedColumns:
+    """Name columns that are named after a split only as its scores."""
+    names = filter(None, (splits.loss, splits.eval_loss))
+    made = {f"{name}_score": named.columns.load(name) for name in names}
+    return _without_loss(named.adding(made))
 
 
 def _without_loss(named: NamedColumns) -> NamedColumns:

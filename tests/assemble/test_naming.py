@@ -6,6 +6,7 @@ import random
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import stabdiag
@@ -413,3 +414,20 @@ def test_a_few_results_below_a_log_are_no_stage():
     log = {"epoch": [*range(1, 9), *[None] * 3], "loss": [2.5 - n / 8 for n in range(8)]}
     log = {**log, "loss": log["loss"] + [None] * 3, "class_loss": [None] * 8 + [0.5, 0.25, 0.75]}
     assert stabdiag.diagnose(log).history.series["loss"].column == "loss"
+
+
+ACCURACIES = 0.3 + 0.6 * (1 - np.exp(-np.arange(60) / 20))
+
+
+@pytest.mark.parametrize("section", ["", "history/"])
+def test_fractions_of_splits_that_rise_are_scores(section):
+    splits = {f"{section}train": ACCURACIES, f"{section}val": 0.97 * ACCURACIES}
+    report = stabdiag.diagnose({"epoch": np.arange(60), **splits})
+    assert "loss" not in report.history.series
+    assert not report.diagnosis.slug.startswith("divergence")
+
+
+@pytest.mark.parametrize("losses", [2.5 - 2 * ACCURACIES, 1 - ACCURACIES, 3 * ACCURACIES])
+def test_other_values_of_splits_are_losses(losses):
+    history = stabdiag.read({"epoch": np.arange(60), "train": losses, "val": 1.1 * losses})
+    assert history.series["loss"].column == "train"
