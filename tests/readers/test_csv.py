@@ -859,3 +859,19 @@ def test_sections_in_names_between_blanks_separate_cells(put):
     history = stabdiag.read(put("epoch loss/train loss/val\n" + rows, "log.txt"))
     assert history.series["loss"].column == "loss/train"
     assert history.series["eval_loss"].column == "loss/val"
+
+
+ROWS_OF_LOSSES = [(n, 3 - n / 40, 4 - n / 40) for n in range(40)]
+
+
+def test_numbers_between_blanks_continue_a_table_without_a_frame(put):
+    lines = ["epoch|loss|val_loss", *("|".join(map(str, row)) for row in ROWS_OF_LOSSES[:20])]
+    lines += [" ".join(map(str, row)) for row in ROWS_OF_LOSSES[20:]]
+    assert len(stabdiag.read(put("\n".join(lines), NAME)).series["loss"]) == 40
+
+
+def test_a_report_of_classes_continues_no_framed_table(put):
+    rows = [f"| {epoch} | {loss} | {held_out} |" for epoch, loss, held_out in ROWS_OF_LOSSES]
+    report = ["precision recall f1-score support", "", "  0  0.98  0.99  0.98  980"]
+    lines = ["| epoch | loss | val_loss |", "|---|---|---|", *rows, *report]
+    assert len(stabdiag.read(put("\n".join(lines), "log.md")).series["loss"]) == 40

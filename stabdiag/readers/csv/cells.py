@@ -323,9 +323,9 @@ def _is_comment(line: str, delimiter: str, width: int) -> bool:
 
 def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> list[str] | None:
     """Return the cells of a line that another delimiter splits into a record or a header."""
-    for other in (*DELIMITERS, BLANKS):
-        # Numbers between blanks below a table between bars belong to another one.
-        if other == delimiter or other not in line or (delimiter, other) == ("|", BLANKS):
+    # Below a table framed with bars, numbers between blanks belong to another one.
+    for other in DELIMITERS if names[0] == unnamed(1) else (*DELIMITERS, BLANKS):
+        if other == delimiter or other not in line:
             continue
         cells = split_cells(line, other)
         if other != "," and any(map(DECIMAL_COMMA.fullmatch, cells)):
