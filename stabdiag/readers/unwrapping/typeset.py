@@ -91,7 +91,7 @@ def _with_rows(lines: Sequence[str]) -> Iterator[str]:
 def _is_broken(rows: Sequence[Sequence[str]]) -> bool:
     """Return True if a table begins with numbers, and has other values further below.
 
-    Without names, only the forms of lines of a text tell the place of a loss that is no number.
+    Without names, only a reader of text finds the place of a loss that is not a number.
     """
     return _has_only_numbers(rows[0]) and not all(map(_has_only_numbers, rows))
 

@@ -186,7 +186,7 @@ def test_the_words_of_a_score_of_games_may_be_glued(series, name):
     assert [*read] == ["reward"]
 
 
-def test_games_that_are_counted_anew_are_another_run(put):
+def test_games_whose_count_begins_again_are_another_run(put):
     runs = [(range(100, 500, 100), 20, 60), (range(10, 90, 10), 900, 1)]
     text = "".join(
         f"Episode {n}\tAverage reward: {begin + rise * k}\n"

@@ -43,9 +43,9 @@ def find_changed_totals(data: bytes, counter: bytes, word: bytes) -> Normalizati
     )
     words, place = next(
         (
-            (_words(line), [own for own, _ in found].index(total))
-            for line, found in positions
-            if total in (own for own, _ in found)
+            (_words(line), [own for own, _ in counted].index(total))
+            for line, counted in positions
+            if total in (own for own, _ in counted)
         ),
         ([b""], 0),
     )

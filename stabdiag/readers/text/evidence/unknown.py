@@ -23,6 +23,7 @@ from stabdiag.readers.text.evidence.loss_evidence import evidence
 from stabdiag.readers.text.evidence.sample import Sample, TextEvidence, is_lost, take_sample
 from stabdiag.readers.text.lines.counters import LONE_COUNT, find_headings, is_word
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization
+from stabdiag.readers.text.lines.line_forms import is_frequent
 from stabdiag.readers.text.lines.measure_words import SPLIT, makes_a_record
 from stabdiag.readers.text.lines.spans import find_spans
 from stabdiag.readers.text.lines.tokens import LONGEST, has_number
@@ -40,7 +41,6 @@ from stabdiag.readers.text.names.unknown_names import (
     find_fitness,
     find_totals,
     find_unknown_names,
-    is_frequent,
 )
 
 # The search covers this many bytes at the head, and this many lines with a number.

@@ -6,8 +6,10 @@ time of a search in the log.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -23,6 +25,8 @@ _DIGIT_BYTES: Final = b"0123456789"
 # needs little memory.
 _HASHES: Final = 1 << 18
 _MIN_WORD: Final = 3
+# So many matches are several.
+_MIN_MATCHES: Final = 2
 # In a longer outline, most texts are ruled out by their hashes.
 _LONG_OUTLINE: Final = 1 << 15
 _PIECE_BYTES: Final = 1 << 14
@@ -57,6 +61,13 @@ def may_contain(data: bytes, *texts: bytes) -> bool:
 def contains(data: bytes, text: bytes) -> bool:
     """Return True if a text contains another; fast if it lacks it."""
     return may_contain(data, text) and text in data
+
+
+def is_frequent(pattern: bytes, data: bytes) -> bool:
+    """Return True if a text has several matches of a pattern that knows all digits alike."""
+    if re.search(pattern, outline(data)) is None:  # most texts repeat a few lines
+        return False
+    return len([*islice(re.finditer(pattern, data), _MIN_MATCHES)]) == _MIN_MATCHES
 
 
 def is_searchable(word: bytes) -> bool:

@@ -14,6 +14,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.grammar import Normalization
+from stabdiag.readers.text.lines.line_forms import is_frequent
 from stabdiag.readers.text.lines.measure_words import is_measure
 
 _MIN_ENCLOSED: Final = 2
@@ -75,11 +76,6 @@ def find_enclosed_values(head: bytes) -> Iterator[Normalization]:
             words = b"|".join((*map(re.escape, sorted(names)), rb"[\w/]{0,30}loss(?:es)?"))
             pattern = _ENCLOSED_VALUE % (b"(%b|%b)" % (words, _COUNTERS_AND_RATES))
             yield Normalization((), pattern, as_named_value)
-
-
-def is_frequent(pattern: bytes, head: bytes) -> bool:
-    """Return True if a pattern is in a text at least twice."""
-    return len([*islice(re.finditer(pattern, head), _MIN_ENCLOSED)]) == _MIN_ENCLOSED
 
 
 def as_named_value(match: re.Match[bytes]) -> bytes:

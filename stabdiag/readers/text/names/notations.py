@@ -15,9 +15,9 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.scores import is_known_score
 from stabdiag.readers.text.lines.grammar import Normalization
-from stabdiag.readers.text.lines.line_forms import outline
+from stabdiag.readers.text.lines.line_forms import is_frequent, outline
 from stabdiag.readers.text.names.counted_names import find_ranges
-from stabdiag.readers.text.names.enclosed_values import SCALAR, find_enclosed_values, is_frequent
+from stabdiag.readers.text.names.enclosed_values import SCALAR, find_enclosed_values
 
 # Notations are searched for in this many bytes at the head.
 _NOTATION_BYTES: Final = 1 << 16

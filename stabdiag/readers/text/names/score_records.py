@@ -156,7 +156,7 @@ def find_scored_records(head: bytes) -> ScoredRecords | None:
 
 
 def _has_others(groups: Sequence[Group], names: Sequence[bytes]) -> bool:
-    """Return True if a number that is no score has a name, and decimals or no finite value."""
+    """Return True if a number that is not a score has a name, and decimals or no finite value."""
     words = find_words(groups[0])
     return any(
         word and not own and not is_other and any(not cell.isdigit() for cell in _cells(groups, at))
@@ -260,8 +260,7 @@ def _numbers_results(column: Sequence[bytes], before: bytes, counter: bytes) -> 
     """Return True if numbers name a part or a setting of a model in each record.
 
     Whole numbers of an unknown word that rise evenly are settings of a search: k = 3, acc = 0.8.
-    A counter that mostly falls is none, and neither is one without a word that rises unevenly, or
-    that begins late on a few lines.
+    A counter rises mostly. Without a word, it also rises evenly, and begins early on a few lines.
     """
     last = _LAST_WORD.search(before)
     word = b"" if last is None else last[1].lower()

@@ -48,7 +48,7 @@ def scores_of_line(text: bytes, numbers: Sequence[Span]) -> list[bytes]:
     """Return the name of the score in each number of a line, or nothing."""
     names = [b""] * len(numbers)
     mentions = [*_mentions(text)] if _STATEMENT_OF_CODE.match(text) is None else []
-    # The 5 of mAP@0.5 is no value.
+    # The 5 of mAP@0.5 is not a value.
     values = [
         at
         for at, (begin, _) in enumerate(numbers)

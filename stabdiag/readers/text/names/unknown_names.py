@@ -9,12 +9,11 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Normalization
-from stabdiag.readers.text.lines.line_forms import outline
+from stabdiag.readers.text.lines.line_forms import is_frequent
 from stabdiag.readers.text.names.split_scores import are_scores
 
-# The fewest lines with a name, or with two values that belong together, and the most names tried.
+# The fewest lines with a name, and the most names tried.
 MIN_COUNTED: Final = 3
-_MIN_PAIRS: Final = 2
 MAX_NAMES: Final = 6
 
 # Values that belong together: two networks, two kinds of samples, the terms of a VAE.
@@ -207,10 +206,3 @@ def _rewards_by_letter(head: bytes) -> Iterator[Normalization]:
     if is_frequent(_EPISODE_VALUE, head) and is_frequent(rewards, head):
         for pattern, name in _BY_LETTER:
             yield Normalization((), pattern, name)
-
-
-def is_frequent(pattern: bytes, head: bytes) -> bool:
-    """Return True if a text has several matches of a pattern."""
-    if re.search(pattern, outline(head)) is None:  # most texts repeat a few lines
-        return False
-    return len([*islice(re.finditer(pattern, head), _MIN_PAIRS)]) >= _MIN_PAIRS
