@@ -23,11 +23,13 @@ def is_table_in_text(head: bytes, *, is_complete: bool) -> bool:
 
 
 def are_objects_in_text(head: bytes) -> bool:
-    """Return True if only lines outside the JSON objects of a text may name a loss.
+    """Return True if more lines of a text may name a loss than are JSON objects, and no object may.
 
     A program may print an event, or its configuration, as JSON between the lines of its log.
     """
     if b"oss" not in head:
         return False
-    lines = [line.lstrip() for line in head.split(b"\n") if b"oss" in line]
-    return bool(lines) and not any(line.startswith(b'{"') for line in lines)
+    lines = [line.lstrip() for line in head.split(b"\n")]
+    objects = [line for line in lines if line.startswith(b'{"')]
+    may_name_loss = any(b"oss" in line for line in objects)
+    return not may_name_loss and sum(b"oss" in line for line in lines) > len(objects)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import stabdiag as api
+from stabdiag.errors import LogError
 
 EPOCHS = np.arange(1, 61)
 LOSS = 1.3 + 2.5 * np.exp(-EPOCHS / 15) + np.random.default_rng(8).normal(0, 0.02, 60)
@@ -60,3 +61,11 @@ def test_a_sentence_about_nan_is_not_hidden(tmp_path):
     lines = [f"epoch {epoch} loss {loss:.4f}" for epoch, loss in rows]
     (tmp_path / "run.log").write_text("\n".join([*lines, "epoch 61 loss is nan, why is it so?\n"]))
     assert api.diagnose(tmp_path / "run.log").diagnosis.slug != "healthy"
+
+
+def test_objects_that_are_the_records_are_not_skipped_for_a_few_other_losses(tmp_path):
+    lines = [f'{{"step": {epoch}, "foo": {loss}}}' for epoch, loss in enumerate(LOSS)]
+    lines[10::10] = [f"{line}\nval loss: 0.5{at}" for at, line in enumerate(lines[10::10])]
+    (tmp_path / "run.log").write_text("\n".join(lines))
+    with pytest.raises(LogError, match="no column looks like a training loss"):
+        api.read(tmp_path / "run.log")
