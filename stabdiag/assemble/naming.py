@@ -42,7 +42,13 @@ from stabdiag.model.roles.names import (
 )
 from stabdiag.model.text import and_more, listed
 from stabdiag.readers.columns import Column, Columns
-from stabdiag.readers.unnamed import FEWEST, may_be_evaluated, may_be_scores, may_overfit
+from stabdiag.readers.unnamed import (
+    FEWEST,
+    is_named_loss,
+    may_be_evaluated,
+    may_be_scores,
+    may_overfit,
+)
 
 
 def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedColumns:
@@ -180,7 +186,8 @@ def _with_fallback(named: NamedColumns) -> NamedColumns | None:
     for fallback in fallback_columns(columns.names, counted=is_counted):
         column = columns.load(fallback.loss)
         if not column.is_text and column.present.any() and fallback.loss not in names.values():
-            if names_training(fallback.loss) and _may_be_accuracies(column):
+            may_be_scored = names_training(fallback.loss) and not is_named_loss(columns.source)
+            if may_be_scored and _may_be_accuracies(column):
                 return _with_scores_of_splits(named, fallback)
             evaluation = {} if fallback.eval_loss is None else {"eval_loss": fallback.eval_loss}
             return named.take({**names, "loss": fallback.loss, **evaluation}, fallback.note)
