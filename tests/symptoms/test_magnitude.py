@@ -44,6 +44,8 @@ SATURATED = [
 
 CASES = [
     ("loss-implausible", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
+    ("loss-implausible", {"step": np.arange(5), "loss": [0.7, 0.4, 0.3, 0.25, 9e5]}, {}, "error"),
+    ("loss-implausible", {"step": np.arange(2), "loss": [1.4, 9e5]}, {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS >= 300, 1e308, LOSS)), {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e30, 0.0)), {}, "error"),
@@ -92,6 +94,7 @@ CASES = [
 
 NEAR_MISSES = [
     ("loss-implausible", {"step": np.arange(7), "loss": [min(x, 1e6) for x in SEVEN]}, {}),
+    ("loss-implausible", {"step": np.arange(2), "loss": [0.001, 0.9]}, {}),
     ("loss-implausible", log(loss=1e15 * LOSS), {}),
     ("loss-implausible", log(loss=-2e4 * (1 - np.exp(-9 * PART)) + NOISE), {}),
     ("loss-implausible", log(loss=-np.exp(5 * PART)), {}),

@@ -72,7 +72,7 @@ def loss_implausible(case: Case) -> Evidence | None:
         return other
     sizes = np.abs(case.loss.values)
     usual = typical(sizes)
-    if len(sizes) >= MIN_CONSECUTIVE and len(sizes) < case.min_losses_for_spikes:
+    if 1 < len(sizes) < case.min_losses_for_spikes:
         outlier = _outlier_of_few(case)
         if outlier is not None:
             return outlier
@@ -122,24 +122,30 @@ def loss_implausible(case: Case) -> Evidence | None:
 def _outlier_of_few(case: Case) -> Evidence | None:
     """Report a loss of a short log that is a hundred times the highest one before it.
 
-    It is an error if the loss has not come back. The first losses may be high.
+    It is an error if the loss has not come back. One or two losses before may be unusually low:
+    then it has to be higher by another factor of a hundred, and to stay.
     """
     x = case.loss.values
-    if x.min() <= 0 or len(x) < 2 * MIN_CONSECUTIVE:
+    if x.min() <= 0:
         return None
-    before = np.maximum.accumulate(x)
-    jumps = np.flatnonzero(x[MIN_CONSECUTIVE:] > HUNDREDFOLD * before[MIN_CONSECUTIVE - 1 : -1])
+    before = np.maximum.accumulate(x)[:-1]
+    bar = np.where(np.arange(1, len(x)) < MIN_CONSECUTIVE, HUNDREDFOLD**2, HUNDREDFOLD)
+    jumps = np.flatnonzero(x[1:] > bar * before)
     if not len(jumps):
         return None
-    at = int(jumps[0]) + MIN_CONSECUTIVE
+    at = int(jumps[0]) + 1
     highest, last = float(before[at - 1]), float(x[-1])
     is_back = last <= TWICE * highest
+    if is_back and at < MIN_CONSECUTIVE:
+        return None
     step = case.at(at)
+    previous = "the loss" if at == 1 else f"the highest of the {at} losses"
+    end = "" if at == len(x) - 1 else f", and is {num(last)} at the end"
     return Evidence(
         title="The loss jumped far above all before it",
         because=f"The loss jumped to {num(float(x[at]))} at {case.unit} {step}, "
-        f"{times(float(x[at]) / highest)} the highest of the {at} losses before, and is "
-        f"{num(last)} at the end. The log is too short for a test of spikes.",
+        f"{times(float(x[at]) / highest)} {previous} before{end}. The log is too short for a test "
+        "of spikes.",
         step=step,
         measured={"largest": float(x[at]), "usual": highest},
         severity=Severity.WARNING if is_back else None,
