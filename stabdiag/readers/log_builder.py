@@ -12,6 +12,7 @@ from stabdiag.model.events import LeftOut
 from stabdiag.model.frozen import mutable
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import MAX_BAD_RECORDS, BadLine, Column, Columns
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.pieces import Chunk, Rows, column_names, count_rows, join
 from stabdiag.readers.words import ABSENT, NUMBER
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @mutable
-class LogBuilder:
+class LogBuilder(Copyable):
     """The blocks of a log that were read so far.
 
     Attributes:
@@ -63,16 +64,6 @@ class LogBuilder:
         self.lines += lines
         if chunk.rows:
             self.chunks.append(chunk)
-
-    def copy(self) -> LogBuilder:
-        """Return a copy for trial additions."""
-        return replace(
-            self,
-            chunks=[*self.chunks],
-            bad=[*self.bad],
-            left_out=[*self.left_out],
-            messages=self.messages and self.messages.copy(),
-        )
 
     def column(self, name: str) -> Column:
         """Return a whole column."""

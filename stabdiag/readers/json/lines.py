@@ -11,6 +11,7 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import mutable
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.json.config import head_config, with_config
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.json.tolerant import begins_with_records, read_lines
@@ -92,7 +93,7 @@ def _tolerant(block: bytes) -> _Result:
 
 
 @mutable
-class JsonLines:
+class JsonLines(Copyable):
     """The JSON lines that were read so far; ``add`` reads what is appended to the log."""
 
     work: Callable[[bytes], _Result]
@@ -105,10 +106,6 @@ class JsonLines:
             self.config = head_config(block)
         self.builder.take(*self.work(block))
         self.builder.is_ended = block.endswith(b"\n")
-
-    def copy(self) -> JsonLines:
-        """Return a copy for trial additions."""
-        return replace(self, builder=self.builder.copy())
 
     def columns(self, stream: Stream) -> Columns:
         """Return the columns of all blocks, under the name of their stream."""

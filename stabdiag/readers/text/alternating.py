@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Iterable, Sequence
-from copy import copy
 from itertools import pairwise
-from typing import Final, Self
+from typing import Final
 
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, alternating
 from stabdiag.readers.text.lines.counters import EPOCH, counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import evaluation_prefix
@@ -36,7 +36,7 @@ _MAX_ALTERNATING_FORMS: Final = 20
 _GAP: Final = 1.5
 
 
-class _Form:
+class _Form(Copyable):
     """The lines of one form: how many are between two steps, the others, and the first one.
 
     ``in_gaps`` are those between steps that are farther apart than others.
@@ -53,7 +53,7 @@ class _Form:
         return is_usual and self.others <= self.between // MIN_ALTERNATING
 
 
-class AlternatingLines:
+class AlternatingLines(Copyable):
     """Counts the lines between records that have other steps and another form."""
 
     def __init__(self, step: str) -> None:
@@ -62,12 +62,6 @@ class AlternatingLines:
         self._last = math.nan
         self._stride = math.inf
         self._forms: dict[bytes, _Form] = {}
-
-    def copy(self) -> Self:
-        """Return a copy for trial additions."""
-        other = copy(self)
-        other._forms = {name: copy(form) for name, form in self._forms.items()}
-        return other
 
     def look(
         self, data: bytes, unmatched: bytes | None, parts: Iterable[TextPart], line: int

@@ -11,13 +11,13 @@ import math
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from copy import copy
 from itertools import pairwise
-from typing import Final, Self
+from typing import Final
 
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import count_line_ends
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, unreadable
 from stabdiag.readers.text.lines.counters import counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import evaluation_prefix
@@ -49,7 +49,7 @@ _MIN_OUTER_COUNTS: Final = 4
 _EQUAL_STRIDES: Final = 0.8
 
 
-class ContinuingLines:
+class ContinuingLines(Copyable):
     """The lines below the last record of a text log, and its last two steps."""
 
     def __init__(self, step: str) -> None:
@@ -59,10 +59,6 @@ class ContinuingLines:
         self._above = b""
         self._below = b""
         self._line = 1
-
-    def copy(self) -> Self:
-        """Return a copy for trial additions."""
-        return copy(self)
 
     def look(self, data: bytes, parts: Iterable[TextPart], first_line: int) -> None:
         """Add the next block, the records in it, and the number of its first line."""

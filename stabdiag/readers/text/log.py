@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import compress
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from stabdiag.model.roles.names import is_a_loss
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks, count_line_ends
 from stabdiag.readers.columns import BadLine, Column, Columns
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.later_forms.left_out import lost_values, names_lost_value
 from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
@@ -69,7 +69,7 @@ def read_log(stream: Stream, name: str, grammar: Grammar) -> Columns:
     return log.columns(stream)
 
 
-class TextLog:
+class TextLog(Copyable):
     """The part of a text log that was read so far. ``add`` reads appended text."""
 
     def __init__(self, name: str, grammar: Grammar) -> None:
@@ -193,20 +193,6 @@ class TextLog:
         both = forms | self._idle_forms
         return both if len(both) <= _MAX_IDLE_FORMS else forms
 
-    def copy(self) -> Self:
-        """Return a copy for trial additions."""
-        other = copy(self)
-        other._table = self._table.copy()
-        other._messages = self._messages.copy()
-        other._ends = [*self._ends]
-        other._evaluations = copy(self._evaluations)
-        other._unread = self._unread.copy()
-        other._places = self._places.copy()
-        other._lost_lines = self._lost_lines.copy()
-        other._alternating = self._alternating.copy()
-        other._continuing = self._continuing.copy()
-        return other
-
     def columns(self, stream: Stream) -> Columns:
         """Return the columns of all blocks, under the name of their stream."""
         if not self._table:
@@ -297,12 +283,6 @@ class InterleavedMessages(TextLog):
         super().__init__("", _MESSAGE_LINES)
         # The position of each message in the text, and the number of records above it.
         self.positions: list[tuple[int, int]] = []
-
-    def copy(self) -> Self:
-        """Return a copy for trial additions."""
-        other = super().copy()
-        other.positions = [*self.positions]
-        return other
 
     def _look_for_unread(
         self, text: Text, written: bytes, parts: Sequence[TextPart], reports: Sequence[TextPart]

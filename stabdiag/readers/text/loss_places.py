@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
-from copy import copy
 from functools import lru_cache
 from itertools import islice
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
@@ -22,6 +21,7 @@ from stabdiag.model.roles.names import is_a_loss, is_evaluation
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import count_line_ends
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.text.lines.clean import find_positions
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
@@ -85,7 +85,7 @@ class _Place(NamedTuple):
     often_empty: bool
 
 
-class LossPlaces:
+class LossPlaces(Copyable):
     """Counts the lines of the form of a record that have a text in the place of its loss."""
 
     def __init__(self) -> None:
@@ -109,14 +109,6 @@ class LossPlaces:
         self._open = 0
         # The records of a log without a training loss that have a text in its place.
         self._worded = 0
-
-    def copy(self) -> Self:
-        """Return a copy for trial additions."""
-        other = copy(self)
-        other._seen = self._seen.copy()
-        other._names = self._names.copy()
-        other._learned = self._learned.copy()
-        return other
 
     def look(
         self,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, may_contain, outline
 from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, row_form
@@ -57,7 +57,7 @@ def _starts_with_nan(part: TextPart) -> Iterator[int]:
         )
 
 
-class LostLines:
+class LostLines(Copyable):
     """Counts the lines with NaN in the place of a number that earlier lines had."""
 
     def __init__(self) -> None:
@@ -65,12 +65,6 @@ class LostLines:
         # The forms of lines with numbers, without digits, and those whose number is now NaN.
         self._outlines: frozenset[bytes] = frozenset()
         self._lost: dict[bytes, _Lost] = {}
-
-    def copy(self) -> Self:
-        """Return a copy for trial additions."""
-        other = copy(self)
-        other._lost = {**self._lost}
-        return other
 
     def look(
         self,

@@ -14,6 +14,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_an_lr, is_evaluation
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import EXACT
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.pieces import Piece, Rows, piece_of_numbers
 from stabdiag.readers.text.lines.cells import make_cell_piece
 from stabdiag.readers.text.lines.grammar import Grammar, Kind, Line, StatusLine, TextPart, is_a_loss
@@ -92,7 +93,7 @@ class TableRecords:
         return int(self.steps[before]) if before >= 0 else None, above
 
 
-class Table:
+class Table(Copyable):
     """Collects the lines of all blocks."""
 
     def __init__(self, grammar: Grammar) -> None:
@@ -153,13 +154,6 @@ class Table:
         if not unknown:
             return piece
         return make_cell_piece([None if cell in unknown else cell for cell in cells])
-
-    def copy(self) -> Table:
-        """Return a copy for trial additions."""
-        other = Table(self._grammar)
-        other._stored = [*self._stored]
-        other._highest_rates = self._highest_rates.copy()
-        return other
 
     def among(self, at: Ints, steps: Floats) -> TableRecords:
         """Return the records together with others at these positions.

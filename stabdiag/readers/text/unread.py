@@ -7,13 +7,13 @@ it finds none from there on, and the log seems to end. These lines are counted a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from copy import copy
-from typing import Final, Self
+from typing import Final
 
 from stabdiag.model.events import MAX_SUMMARY, EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import plural
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.later_forms.left_out import (
     breaks_off,
     count_below,
@@ -76,7 +76,7 @@ _LOSS_WITHOUT_VALUE: Final = lazy_pattern(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[
 _AROUND_PASTES: Final = b" \t\r\n`."
 
 
-class UnreadLines:
+class UnreadLines(Copyable):
     """Counts the lines after the last loss that look like records, block by block."""
 
     def __init__(self) -> None:
@@ -108,10 +108,6 @@ class UnreadLines:
         self._has_losses = False
         # The delimiters of the header below the last loss; its rows may be further records.
         self._width = 0
-
-    def copy(self) -> Self:
-        """Return a copy for trial additions."""
-        return copy(self)
 
     def look(
         self,

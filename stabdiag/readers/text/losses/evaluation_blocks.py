@@ -13,6 +13,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.scores import is_known_score
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.text.lines.counters import EPOCH, NTH, counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import VALIDATED
 from stabdiag.readers.text.lines.grammar import Normalization, is_a_loss
@@ -79,7 +80,7 @@ _FIRST_STRIDES: Final = 2
 _MAX_EVALUATION_LINES: Final = 300
 
 
-class EvaluationBlocks:
+class EvaluationBlocks(Copyable):
     """The blocks of evaluation lines in a text, read piece by piece."""
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ from stabdiag.model.events import Event, EventCode, EventKind, Phase
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
+from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.text.lines.clean import Text, find_positions, inert, line_end
 from stabdiag.readers.text.lines.line_forms import words_in
 from stabdiag.readers.text.messages.alarms import find_alarm
@@ -107,7 +108,7 @@ def find_failure(data: bytes, longest: int) -> tuple[int, bytes] | None:
     return start + last, end[last : line_end(end, last, _BYTES_AFTER)]
 
 
-class Messages:
+class Messages(Copyable):
     """Collects messages block by block."""
 
     def __init__(self) -> None:
@@ -159,13 +160,6 @@ class Messages:
         """Add the line at a position, which reports a value that is not finite."""
         line = text.data[place : line_end(text.data, place, _BYTES_AFTER)]
         self._add(text, offset, place, EventCode.NOT_FINITE, line)
-
-    def copy(self) -> Messages:
-        """Return a copy for trial additions."""
-        other = Messages()
-        other._messages = {code: [*messages] for code, messages in self._messages.items()}
-        other._counts = dict(self._counts)
-        return other
 
     def _add(
         self,
