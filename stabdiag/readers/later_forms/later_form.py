@@ -7,7 +7,7 @@ of the log, from the first of these lines on, is read like a log of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -27,6 +27,7 @@ from stabdiag.readers.later_forms.continuation import (
     with_remainder,
 )
 from stabdiag.readers.source import Pieces, Stream
+from stabdiag.readers.text.lines.clean import find_positions
 from stabdiag.readers.text.lines.prefix import CLOCK
 
 # A log rarely changes its form more often.
@@ -163,7 +164,7 @@ def _find_line(data: bytes, entry: LeftOut) -> int | None:
     A line whose text was changed is found by its number.
     """
     text = entry.text.encode().strip()
-    starts = (data.rfind(b"\n", 0, place) + 1 for place in _places(data, text))
+    starts = (data.rfind(b"\n", 0, place) + 1 for place in find_positions(data, text))
     return min(
         islice(starts, _MAX_LINE_PLACES),
         key=lambda start: abs(data.count(b"\n", 0, start) + 1 - (entry.line or 0)),
@@ -179,13 +180,6 @@ def _line_start(data: bytes, number: int) -> int | None:
         if not start:
             return None
     return start
-
-
-def _places(data: bytes, text: bytes) -> Iterator[int]:
-    place = data.find(text) if text else -1
-    while place >= 0:
-        yield place
-        place = data.find(text, place + len(text))
 
 
 def _with_heading(columns: Columns, data: bytes, start: int, form: str) -> int:

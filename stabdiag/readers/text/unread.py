@@ -35,7 +35,6 @@ from stabdiag.readers.text.unread_forms import (
     ends_on_loss,
     has_delimiter,
     has_loss_value,
-    has_word_as_loss,
     is_other_bar,
     is_unread_row,
     loss_shape,
@@ -193,8 +192,6 @@ class UnreadLines(Copyable):
                 is_unread = not self._take(line[:MAX_UNREAD_LINE], same_digits, number)
             if form is LineForm.NO_NUMBER and b"oss" in line.lower():
                 self._width = header_width(line.decode("utf-8", "replace")) or self._width
-                if self._has_word_as_loss(line):
-                    self._count(number, line, is_alike=True)
             is_read = begin in used or begin in read
             is_candidate = is_read or (is_unread and b"oss" not in line.lower())
             if is_candidate and examined < _MAX_EXAMINED_UNREAD:
@@ -231,19 +228,11 @@ class UnreadLines(Copyable):
 
     def _may_count(self, line: bytes) -> bool:
         """Return True if a line may look like a record, with its loss or without it."""
-        form = classify_line(line[:MAX_UNREAD_LINE])
-        if form is LineForm.NO_NUMBER:
-            return self._has_word_as_loss(line)
         shown = line[:MAX_UNREAD_LINE]
-        return (
-            form is LineForm.MAY_BE_RECORD or self._has_words(shown) or self._has_other_value(shown)
-        )
-
-    def _has_word_as_loss(self, line: bytes) -> bool:
-        """Return True if a line has the form of a record that is only a loss, and a word for it."""
-        if not has_word_as_loss(line):
-            return False
-        return loss_shape(line) in self._known_shapes()
+        form = classify_line(shown)
+        if form is LineForm.OTHER:
+            return self._has_words(shown) or self._has_other_value(shown)
+        return form is LineForm.MAY_BE_RECORD
 
     def _known_shapes(self) -> frozenset[bytes]:
         """Return the shapes of the records up to the values of their losses."""

@@ -47,10 +47,6 @@ _LOSS_WITH_VALUE: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
-_WORD_AS_LOSS: Final = lazy_pattern(
-    rb"(?i)[\s\w/.-]{0,40}loss[\"']?[ \t]{0,8}[:=|][ \t]{0,8}[^\s:=]{1,20}[\s|,]{0,8}"
-)
-
 # The longest text in place of a number: it may be a tensor.
 _LONGEST_OTHER_VALUE: Final = 100
 
@@ -161,11 +157,6 @@ def loss_shape(line: bytes) -> bytes:
     if head is None:
         return b""
     return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"#", head[0].lower())).strip()
-
-
-def has_word_as_loss(line: bytes) -> bool:
-    """Return True if a line is the name of a loss, a separator, and a word: Loss: failed."""
-    return _WORD_AS_LOSS.fullmatch(line) is not None
 
 
 def ends_on_loss(line: bytes) -> bool:
