@@ -128,10 +128,7 @@ def _never_a_number(
 
 
 def _written_null(
-    loss: Column,
-    others: Mapping[str, Column],
-    absent: Mask,
-    of_another_kind: Callable[[], Mask],
+    loss: Column, others: Mapping[str, Column], absent: Mask, of_another_kind: Callable[[], Mask]
 ) -> HiddenRecords | None:
     """Nulls written in place of the loss, unless nulls fill every gap of the log."""
     records = absent & loss.null
@@ -151,11 +148,7 @@ def _written_null(
 
 
 def _absent_despite(
-    role: str,
-    column: Column,
-    absent: Mask,
-    absent_records: int,
-    others: Mapping[str, Column],
+    role: str, column: Column, absent: Mask, absent_records: int, others: Mapping[str, Column]
 ) -> HiddenRecords:
     """A loss that is missing next to a series that is usually logged with it."""
     logged = np.flatnonzero(column.present)
@@ -195,8 +188,7 @@ def _empty_records(
         empty &= loss.null | ~with_values()
     records = _long_gaps(loss, empty, absent_records)
     return HiddenRecords(
-        records=records,
-        reason="the loss is absent from records without any training values",
+        records=records, reason="the loss is absent from records without any training values"
     )
 
 

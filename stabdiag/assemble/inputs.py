@@ -96,9 +96,7 @@ def as_limits(limits: Limits | Mapping[str, object] | None) -> Limits:
 
 
 def loaded_run(
-    source: object,
-    manifest: Manifest | Mapping[str, object] | str | Path | None,
-    options: Options,
+    source: object, manifest: Manifest | Mapping[str, object] | str | Path | None, options: Options
 ) -> tuple[History, Manifest]:
     """Return a run's history and its manifest, by default the one next to the log."""
     options.checked()

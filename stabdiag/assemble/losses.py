@@ -18,11 +18,7 @@ from stabdiag.assemble.hidden import (
     records_with_values,
 )
 from stabdiag.assemble.initial_nan import without_initial_nan, without_nan_at_starts
-from stabdiag.assemble.records import (
-    MIN_RECORDS,
-    USUAL_FRACTION,
-    up_to_last,
-)
+from stabdiag.assemble.records import MIN_RECORDS, USUAL_FRACTION, up_to_last
 from stabdiag.assemble.renamed import takes_over
 from stabdiag.assemble.steps import Steps
 from stabdiag.model.arrays import Floats, Ints, Mask
@@ -231,10 +227,7 @@ def with_hidden_activations(data: dict[str, Column], losses: Losses) -> dict[str
         if hidden.any() and column.present[usual].mean() >= USUAL_FRACTION:
             values = np.where(hidden, np.nan, column.values)
             marked[role] = replace(
-                column,
-                values=values,
-                present=column.present | hidden,
-                null=column.null & ~hidden,
+                column, values=values, present=column.present | hidden, null=column.null & ~hidden
             )
     return {**data, **marked}
 

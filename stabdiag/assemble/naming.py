@@ -22,11 +22,7 @@ from stabdiag.assemble.result_tables import refuse_results
 from stabdiag.assemble.splits import split_columns
 from stabdiag.assemble.without_loss import can_judge_scores, score_of_games, stays_finite
 from stabdiag.errors import ColumnError
-from stabdiag.model.roles.choice import (
-    Assignment,
-    assign,
-    can_judge_without_loss,
-)
+from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss
 from stabdiag.model.roles.fallbacks import (
     FallbackColumn,
     evaluation_measure,
@@ -34,12 +30,7 @@ from stabdiag.model.roles.fallbacks import (
     names_training,
     training_measure,
 )
-from stabdiag.model.roles.names import (
-    is_auxiliary,
-    is_evaluation,
-    is_fitness,
-    without_evaluation,
-)
+from stabdiag.model.roles.names import is_auxiliary, is_evaluation, is_fitness, without_evaluation
 from stabdiag.model.text import and_more, listed
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.unnamed import (

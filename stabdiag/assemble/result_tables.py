@@ -10,12 +10,7 @@ from typing import Final
 from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS, shown_name
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.loss_kinds import (
-    DISCRIMINATOR,
-    GENERATOR,
-    is_policy_loss,
-    is_value_loss,
-)
+from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, is_policy_loss, is_value_loss
 from stabdiag.model.roles.names import find_split, last_word, name_words, names_results, normal
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import and_more

@@ -7,12 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.assemble.records import (
-    MIN_RECORDS,
-    shown_name,
-    without_fill,
-    without_gaps,
-)
+from stabdiag.assemble.records import MIN_RECORDS, shown_name, without_fill, without_gaps
 from stabdiag.errors import ColumnError
 from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.history import LARGEST_READ

@@ -30,14 +30,7 @@ from stabdiag.readers.csv.cells import (
 )
 from stabdiag.readers.csv.commented_names import find_commented_names
 from stabdiag.readers.csv.decimal_commas import without_decimal_commas
-from stabdiag.readers.words import (
-    NUMBER,
-    WORD,
-    cell_states,
-    is_prose,
-    meaning,
-    with_joined_names,
-)
+from stabdiag.readers.words import NUMBER, WORD, cell_states, is_prose, meaning, with_joined_names
 
 _MIN_NUMBER_ROWS: Final = 3
 

@@ -13,13 +13,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.csv.cells import BLANKS, DELIMITERS, first_rows, offset
 from stabdiag.readers.csv.decimal_commas import without_decimal_commas
-from stabdiag.readers.csv.dialect import (
-    LINES,
-    Dialect,
-    are_records,
-    content_lines,
-    detect_dialect,
-)
+from stabdiag.readers.csv.dialect import LINES, Dialect, are_records, content_lines, detect_dialect
 from stabdiag.readers.unnamed import (
     A_TIME,
     FEWEST,

@@ -11,12 +11,7 @@ from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.json.config import with_config
-from stabdiag.readers.json.histories import (
-    is_of_evaluation,
-    join_runs,
-    join_splits,
-    training_path,
-)
+from stabdiag.readers.json.histories import is_of_evaluation, join_runs, join_splits, training_path
 from stabdiag.readers.json.keyed import Path, shown_path
 from stabdiag.readers.json.shapes import holds_history, is_document
 from stabdiag.readers.json.tables import (

@@ -163,11 +163,7 @@ def _last_count(counter: Column) -> int | None:
 
 
 def _joined(
-    columns: Columns,
-    later: Columns,
-    own: Mapping[str, str],
-    unread: Remainder,
-    last: int | None,
+    columns: Columns, later: Columns, own: Mapping[str, str], unread: Remainder, last: int | None
 ) -> Columns:
     """Return the columns with the remainder below them.
 

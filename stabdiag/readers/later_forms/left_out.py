@@ -51,8 +51,7 @@ _SUMMARY_NAME: Final = lazy_pattern(
 # Cells of a table: numbers between delimiters. Prose has words between its commas.
 _DELIMITER: Final = lazy_pattern(r"[,;\t|│┃║]")
 _NUMBER_CELL: Final = lazy_pattern(
-    r"\s*[\"']?(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf)|\d{1,3}(?::\d\d){1,2})[\"']?\s*",
-    re.IGNORECASE,
+    r"\s*[\"']?(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf)|\d{1,3}(?::\d\d){1,2})[\"']?\s*", re.IGNORECASE
 )
 _MIN_CELLS: Final = 2
 _LONGEST_HEADER: Final = 400

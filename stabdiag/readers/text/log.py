@@ -269,10 +269,7 @@ _FINDS: Final = (b"ound ", b"etected", b"ncountered")
 _LONGEST_REPORT: Final = 400
 
 # Lines that any program may print between the records of a log of another format.
-_MESSAGE_LINES: Final = Grammar(
-    step="step",
-    kinds=(*failure_lines("loss", "step"), *OVERFLOWS),
-)
+_MESSAGE_LINES: Final = Grammar(step="step", kinds=(*failure_lines("loss", "step"), *OVERFLOWS))
 
 
 class InterleavedMessages(TextLog):

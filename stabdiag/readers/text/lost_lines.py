@@ -67,11 +67,7 @@ class LostLines(Copyable):
         self._lost: dict[bytes, _Lost] = {}
 
     def look(
-        self,
-        data: bytes,
-        parts: Sequence[TextPart],
-        reports: Sequence[TextPart],
-        first_line: int,
+        self, data: bytes, parts: Sequence[TextPart], reports: Sequence[TextPart], first_line: int
     ) -> None:
         """Add the next block of the log, the parts in it, and the reports of failures."""
         if not self._lost:

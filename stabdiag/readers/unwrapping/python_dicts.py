@@ -53,16 +53,8 @@ _NO_LITERALS: Final = (
         ),
         r"\1",
     ),
-    (
-        ("<",),
-        lazy_pattern(r"(?<=[:,\[] )<[^<>\n]{1,400}>|(?<=[\[(])<[^<>\n]{1,400}>"),
-        "None",
-    ),
-    (
-        ("nan", "inf"),
-        lazy_pattern(r"(?<![\w.'\"])([-+]?)(nan|inf)(?![\w.'\"])"),
-        r"'\1\2'",
-    ),
+    (("<",), lazy_pattern(r"(?<=[:,\[] )<[^<>\n]{1,400}>|(?<=[\[(])<[^<>\n]{1,400}>"), "None"),
+    (("nan", "inf"), lazy_pattern(r"(?<![\w.'\"])([-+]?)(nan|inf)(?![\w.'\"])"), r"'\1\2'"),
 )
 # The strings in their place.
 _NONFINITE_WORDS: Final = frozenset(

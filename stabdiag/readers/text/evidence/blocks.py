@@ -10,12 +10,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_setting
 from stabdiag.readers.text.evidence.excerpts import MAX_SHORT, names_training_loss
 from stabdiag.readers.text.evidence.sample import TextEvidence, is_lost
-from stabdiag.readers.text.lines.counters import (
-    COARSE,
-    find_headings,
-    is_word,
-    line_counters,
-)
+from stabdiag.readers.text.lines.counters import COARSE, find_headings, is_word, line_counters
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN
 from stabdiag.readers.text.lines.tokens import line_fields
 

@@ -192,9 +192,7 @@ def _bars(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) 
 
 
 def heading_evidence(
-    headings: Mapping[bytes, list[int]],
-    values: Mapping[str, list[bytes]],
-    fewest: int = MIN_COUNTS,
+    headings: Mapping[bytes, list[int]], values: Mapping[str, list[bytes]], fewest: int = MIN_COUNTS
 ) -> TextEvidence | None:
     """Return the evidence for a counter on separate lines, above the lines of a loss."""
     if not values:

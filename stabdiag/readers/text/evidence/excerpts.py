@@ -8,13 +8,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.text.evidence.sample import (
-    Sample,
-    Shapes,
-    TextEvidence,
-    is_lost,
-    loss_names,
-)
+from stabdiag.readers.text.evidence.sample import Sample, Shapes, TextEvidence, is_lost, loss_names
 from stabdiag.readers.text.lines.counters import COARSE, DIGITS, FIRST, NTH, is_word, line_counters
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record, renamed

@@ -34,10 +34,7 @@ from stabdiag.readers.text.evidence.sample import (
     names_several_epochs,
     sample_tail,
 )
-from stabdiag.readers.text.evidence.single_record import (
-    find_single_epoch,
-    find_single_record,
-)
+from stabdiag.readers.text.evidence.single_record import find_single_epoch, find_single_record
 from stabdiag.readers.text.evidence.uncounted import find_uncounted
 from stabdiag.readers.text.lines.counters import EPOCH, NTH
 from stabdiag.readers.text.lines.evaluated import is_evaluated

@@ -24,13 +24,7 @@ from stabdiag.readers.text.evidence.excerpts import (
     find_few_rewards,
     find_few_scores,
 )
-from stabdiag.readers.text.evidence.sample import (
-    MANY_VALUES,
-    Counts,
-    Sample,
-    TextEvidence,
-    is_lost,
-)
+from stabdiag.readers.text.evidence.sample import MANY_VALUES, Counts, Sample, TextEvidence, is_lost
 from stabdiag.readers.text.evidence.uncounted import find_uncounted
 from stabdiag.readers.text.lines.counters import (
     EPOCH,

@@ -26,13 +26,7 @@ from stabdiag.readers.text.evidence.sample import (
     TextEvidence,
     loss_names,
 )
-from stabdiag.readers.text.lines.counters import (
-    COARSE,
-    NTH,
-    counter_value,
-    is_word,
-    line_counters,
-)
+from stabdiag.readers.text.lines.counters import COARSE, NTH, counter_value, is_word, line_counters
 from stabdiag.readers.text.lines.evaluated import is_evaluated
 from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.text.lines.measure_words import makes_a_record

@@ -138,11 +138,7 @@ DEEPSPEED: Final = Grammar(
             identifies_format=False,
         ),
         # [Rank 0] Loss: 10.8719
-        Line(
-            pattern=rb"\[Rank 0\] Loss: (%b)" % VALUE,
-            names=("loss",),
-            identifies_format=False,
-        ),
+        Line(pattern=rb"\[Rank 0\] Loss: (%b)" % VALUE, names=("loss",), identifies_format=False),
         Line(pattern=rb"\nppl: (%b)" % VALUE, names=("ppl",), identifies_format=False),
         *SCALE,
     ),

@@ -46,7 +46,7 @@ _COUNTER: Final = lazy_pattern(
     # 1 epoch = 2640 batches is a length.
     rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b"
     rb"|(?![\d\w%%]|[.,]\d|-\d\d-| (?:batches|steps|iterations)\b(?! ?[:=\d])))"
-    % (_OF_EPOCHS, _OF_STEPS, _COUNT_PATTERN.lower()),
+    % (_OF_EPOCHS, _OF_STEPS, _COUNT_PATTERN.lower())
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it. icefall writes the
 # rank before an epoch: (0/4) Epoch 1, batch 50.

@@ -144,7 +144,7 @@ REPORTED_AT_STEP: Final = lazy_pattern(
     rb"|(?:HITS|[Hh]its)@\d{1,4})(?: (?:for|of) (?:the )?[a-z]\w{2,20})?)"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"%b(?:(?:,? and|,|,? of|,? in)? %b)?[)\]]?(?: (?:is|was):? | - | {0,3}[:=] {0,4})%b(%b)%b"
-    % (_STEP_COUNT, _STEP_COUNT, _AROUND, _GROUPED_NUMBER, _VALUE_END),
+    % (_STEP_COUNT, _STEP_COUNT, _AROUND, _GROUPED_NUMBER, _VALUE_END)
 )
 # One of these is between the name and the step.
 _BEFORE_STEP: Final = (b" at ", b" after ", b" in ", b" for ", b" on ", b" of ", b"(", b"[")

@@ -135,7 +135,7 @@ _MINIMUM: Final = lazy_pattern(
     rb"|(?:fell|dropped) to) (?:(?:the|its|a) )?"
     rb"(?:minimum|floor|lower (?:bound|limit)|zero|0(?![.\d]))"
     rb"|loss.scale (?:is )?at (?:the )?floor|grad_scale is too small"
-    rb"|loss.scale (?:dropped|fell|is) below [^\n]{0,40}(?:giving up|abort|stop|exit|terminat)",
+    rb"|loss.scale (?:dropped|fell|is) below [^\n]{0,40}(?:giving up|abort|stop|exit|terminat)"
 )
 
 # A part of each of these three patterns, in lower case: a quick test of a whole text. Words that
@@ -167,7 +167,7 @@ _SUBJECT: Final = lazy_pattern(
     rb"|parameters?|activations?|logits|model|training|train|optimi(?:zation|[sz]er(?! ?[:=(]))"
     rb"|objective|network|the update"
     rb"|cost(?= (?:is|was|became|went|turned)))(?![a-z])"
-    + "|损失|梯度|損失|勾配|p(?:e|é)rdida|perd(?:as?|ita)|perte|verlust|отер|strat[ay]".encode(),
+    + "|损失|梯度|損失|勾配|p(?:e|é)rdida|perd(?:as?|ita)|perte|verlust|отер|strat[ay]".encode()
 )
 # Without a name of what is not finite, the program says that it ends.
 _ENDING: Final = lazy_pattern(
@@ -187,7 +187,7 @@ _SKIPS: Final = lazy_pattern(rb"skip|ignor")
 _FATAL_WORDS: Final = lazy_pattern(
     rb"(?<![a-z])(?:error|exception|unexpected result|fail(?:ed|ure)?|fatal|critical|abort|exit"
     rb"|stop|terminat|giv(?:e|ing) up|diverg|halt|quit|bail|crash|shut(?:ting)? ?down"
-    rb"|(?:cannot|can't|unable to) (?:continue|go on))",
+    rb"|(?:cannot|can't|unable to) (?:continue|go on))"
 )
 
 # The name of a bound, not of what was measured: best_loss = inf.
@@ -219,12 +219,12 @@ _SOURCE_CODE: Final = lazy_pattern(
 _CONDITION_WORDS: Final = lazy_pattern(
     rb"\b(?:if|when|whenever|whether|unless|in case|once|avoid|prevent|checks?(?! failed)|checked"
     rb"|checking|may|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b"
-    rb"[^.;\n]{0,60}\Z",
+    rb"[^.;\n]{0,60}\Z"
 )
 _MAX_CONDITION: Final = 80
 _EVALUATION_METRIC: Final = lazy_pattern(
     rb"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|metrics?|map|ap|f1|accuracy|auc"
-    rb"|score|psnr|fid|bleu)(?![a-z])",
+    rb"|score|psnr|fid|bleu)(?![a-z])"
 )
 _TRAINING_PREFIX: Final = lazy_pattern(rb"(?<![a-z])train")
 # A record with a finite loss, and another value that is not finite.

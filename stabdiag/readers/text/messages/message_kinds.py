@@ -243,12 +243,7 @@ SORTS: Final = (
             rb"(?=[\s.!]{0,9}$|[:;,]| (?:by|due|after|because|on|at|with|unexpectedly)\b)"
         ),
     ),
-    MessageKind(
-        code=EventCode.KILLED,
-        title="killed",
-        anchors=JOB_END_ANCHORS,
-        line=JOB_ENDS,
-    ),
+    MessageKind(code=EventCode.KILLED, title="killed", anchors=JOB_END_ANCHORS, line=JOB_ENDS),
 )
 
 # An exception without its traceback: the last line of a log that was cut, or of a C++ program.

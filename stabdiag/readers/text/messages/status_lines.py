@@ -28,9 +28,7 @@ SCALE: Final = (
         identifies_format=False,
     ),
     StatusLine(
-        pattern=rb", reducing to (%b)\.?(?!\S)" % NUMBER_PATTERN,
-        names=(_SCALE,),
-        fixed=SKIPPED,
+        pattern=rb", reducing to (%b)\.?(?!\S)" % NUMBER_PATTERN, names=(_SCALE,), fixed=SKIPPED
     ),
     StatusLine(pattern=rb", but hysteresis is \d", fixed=SKIPPED),
     # Counted from 0, and printed by every rank.

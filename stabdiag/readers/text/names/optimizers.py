@@ -124,11 +124,7 @@ _PROBABILITY_WORDS: Final = (
 # The heading of a table with a loss, or of a sampler.
 _NO_OPTIMIZER: Final = lazy_pattern(rb"(?i)loss|perplexity|nll|accept|sampl|leapfrog|tree")
 # Stan's norms of the step and of the gradient, and names that are not words.
-_NORMS: Final = (
-    (b" ||grad||", b"grad_norm"),
-    (b"||dx||", b"    dx"),
-    (b"# evals", b"  evals"),
-)
+_NORMS: Final = ((b" ||grad||", b"grad_norm"), (b"||dx||", b"    dx"), (b"# evals", b"  evals"))
 
 
 def name_function(data: bytes) -> bytes:

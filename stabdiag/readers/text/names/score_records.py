@@ -72,15 +72,7 @@ _FEWEST_COUNTED: Final = 5
 # A counter rises in at least this fraction of its moves.
 _RISES_OF_COUNTER: Final = 0.8
 # Settings of models with a fraction as their value.
-_SEARCHED_SETTINGS: Final = (
-    b"c",
-    b"alpha",
-    b"gamma",
-    b"lambda",
-    b"sigma",
-    b"threshold",
-    b"snr",
-)
+_SEARCHED_SETTINGS: Final = (b"c", b"alpha", b"gamma", b"lambda", b"sigma", b"threshold", b"snr")
 _OF_SEVERAL_RUNS: Final = lazy_pattern(
     rb"(?i)(?<![a-z])(%b)[ \t#:=(\[_-]{0,4}(\d{1,9})(?![\d.])" % _SEVERAL_RUNS
 )

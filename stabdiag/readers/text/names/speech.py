@@ -52,9 +52,7 @@ SPEECH: Final = (
     # SpeechBrain's loss of a separation is the negative ratio: epoch: 3, lr: 1.5e-04 - train
     # si-snr: -4.05e-01 - valid si-snr: -5.13e+00
     Normalization(
-        (b", lr: ", b" - train si-snr: "),
-        rb"( - (?:train|valid|test) )si-snr(?=: )",
-        rb"\1loss",
+        (b", lr: ", b" - train si-snr: "), rb"( - (?:train|valid|test) )si-snr(?=: )", rb"\1loss"
     ),
     # NVIDIA's Tacotron 2: Train loss 100 0.520000 Grad Norm 0.800000 1.20s/it
     Normalization(

@@ -296,9 +296,7 @@ VISION: Final = (
     ),
     # Wav2Lip: L1: 0.0283, Sync Loss: 0.0: : 540it [09:59,  1.05s/it], or L1: 0.03, Sync: 0.0, …
     Normalization(
-        (b"L1: ", b", Sync"),
-        rb"(?<!\w)(L1|Sync|Percep): (?=%b)" % NUMBER_PATTERN,
-        rb"\1 Loss: ",
+        (b"L1: ", b", Sync"), rb"(?<!\w)(L1|Sync|Percep): (?=%b)" % NUMBER_PATTERN, rb"\1 Loss: "
     ),
     # RandLA-Net: Step 00000050 L_out=2.310 Acc=0.31 --- 1408.79 ms/batch
     Normalization((b" L_out=", b" ms/batch"), rb" L_out=(?= {0,4}%b)" % NUMBER_PATTERN, b" loss="),
