@@ -97,7 +97,7 @@ def with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns
         candidates = (
             other
             for other, loss in losses
-            if not _is_penalty_next_to(name, other)
+            if not _has_expert_penalty(name, other)
             and (_is_lost(loss, of_few=is_short) or _is_lost_mean(other, loss, name))
             and (loss.present & counted).any()
         )
@@ -164,7 +164,7 @@ def _begins_after(named: NamedColumns, loss: Column, before: Column) -> bool:
     )
 
 
-def _is_penalty_next_to(name: str, other: str) -> bool:
+def _has_expert_penalty(name: str, other: str) -> bool:
     """Return True if another loss balances experts and this one does not: train/aux_loss.
 
     Other terms, such as kl_loss, are judged with the loss that they are added to.

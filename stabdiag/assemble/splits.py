@@ -100,7 +100,7 @@ def split_columns(columns: Columns, names: Mapping[str, str]) -> SplitColumns | 
 
 
 def _split_scores(columns: Columns, names: Mapping[str, str], training: Mask) -> dict[str, Column]:
-    """Return the scores of the training records, and those of the evaluations, with their names."""
+    """Return the scores of the training and the scores of the evaluations, with their names."""
     made: dict[str, Column] = {}
     for name in columns.names:
         if score_direction(name) is None or is_evaluation(name) or name == names["loss"]:

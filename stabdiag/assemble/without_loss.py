@@ -90,7 +90,7 @@ def _has_scores(columns: Columns, names: Mapping[str, str]) -> bool:
 
     The records of a text, and a file with one score per record, need no counter. A single
     evaluation does not need one either. Several scores on several records may belong to different
-    models, unless those of a split change as those of one run do, or are too few to tell.
+    models, unless the scores of a split change like those in one run, or are too few to tell.
     """
     is_counted = bool({"step", "epoch", "clock"} & names.keys())
     accuracies = [names[role] for role in ("accuracy", "eval_accuracy") if role in names]

@@ -72,9 +72,9 @@ class Column:
 class BadLine:
     """A line that is not a record: its number, and the reason if it should be one.
 
-    ``above`` is the number of records above it, and ``text`` may contain a message. A line that
-    ``is_short`` has fewer cells than the header; one that ``has_words`` has several words in place
-    of a number.
+    ``above`` is the number of records above it, and ``text`` may contain a message. A line
+    ``is_short`` if it has fewer cells than the header, and ``has_words`` if several words replace a
+    number.
     """
 
     line: int

@@ -156,7 +156,7 @@ def _lacks_header(head: bytes) -> bool:
 
 
 def _describe_failure(data: bytes) -> str:
-    """Quote a line that reports a value that is not finite, or what ended the run, or return ""."""
+    """Quote a line that reports a non-finite value or the end of the run, or return ""."""
     from stabdiag.readers.text.messages.search import find_failure
 
     failure = find_failure(data, _MAX_QUOTED)

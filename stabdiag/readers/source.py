@@ -35,7 +35,7 @@ _watcher: ContextVar[Callable[[int], object] | None] = ContextVar("_watcher", de
 
 
 class RawStream(Protocol):
-    """Anything that gives bytes when it is read, and none at its end."""
+    """A source of bytes, which returns no bytes at its end."""
 
     def read(self, size: int, /) -> bytes:
         """Return up to ``size`` bytes."""
@@ -261,10 +261,10 @@ class _NamedPipe:
 
 
 class Pieces:
-    """Bytes that come in pieces of any length, to be read in others."""
+    """Bytes that arrive in pieces of any length, and are read in pieces of another length."""
 
     def __init__(self, pieces: Iterable[bytes], close: Callable[[], object] = lambda: None) -> None:
-        """Take the pieces, and what ``close`` calls."""
+        """Create a stream of pieces, which ``close`` closes."""
         self.close = close
         self._pieces = filter(None, pieces)
         self._ready = b""

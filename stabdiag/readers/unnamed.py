@@ -148,9 +148,9 @@ def _stem(source: str) -> str:
 
 
 def name_of_course(source: str, numbers: Sequence[float]) -> str:
-    """Return a name for the only numbers of a file, the loss if they change as one in any output.
+    """Return a name for the only numbers of a file; "loss" if those of an output fall like a loss.
 
-    Numbers that rise as scores do are no losses there.
+    Numbers that rise like scores keep the name of the file.
     """
     is_output = may_have_losses(source) and not is_of_losses(source)
     is_loss = is_output and find_loss([numbers]) is not None
@@ -202,7 +202,7 @@ def may_be_losses(numbers: Sequence[float]) -> bool:
 
 
 def find_loss(columns: Sequence[Sequence[float]]) -> int | None:
-    """Return the position of the column that changes as a loss does, or None.
+    """Return the position of the column that changes like a loss, or None.
 
     Scores, times that hardly change, and learning rates or epsilons of a policy are skipped: the
     latter are at most 1 and never rise in between. In a run that diverges, a score falls.
@@ -238,8 +238,8 @@ def _is_other_measure(column: Sequence[float]) -> bool:
 def may_overfit(loss: Sequence[float], others: Sequence[Sequence[float]]) -> bool:
     """Return True if one of the other columns may be a loss that rises, while the first does not.
 
-    It may be the loss of an evaluation. A first column that is lost at its end is the loss. One
-    that never falls is none, if another one never rises.
+    It may be the loss of an evaluation. A first column that ends with NaN is the loss. If the first
+    column never falls and another one never rises, the other one is the loss.
     """
     if len(loss) >= MIN_SMOOTH and _only_falls(loss[::-1]) and not _ends_lost(loss):
         return any(_only_falls(other) and not is_rate(other) for other in others)

@@ -1,4 +1,4 @@
-"""The fast reader of CSV: Arrow, wherever what it reads is certain to be right.
+"""The fast reader of CSV: Arrow, where its result is certain to be right.
 
 Every column is read as numbers, or else as texts that are made sense of later: Arrow's own guesses
 (dates, hexadecimal integers, words for null) are never asked for.

@@ -103,7 +103,8 @@ class TableShape:
         """The names of all columns but the last if these count, else empty.
 
         Next to a column that rises, or in front of a step that begins again, others may be epochs.
-        A single one may be, too, unless it has other strides, as the best score so far.
+        A single column may be an epoch, too, unless its strides differ, as in the best score so
+        far.
         """
         count = len(self.columns[0])
         columns = [[n for state, n in column if state == NUMBER] for column in self.columns[:-1]]
@@ -179,7 +180,7 @@ class TableShape:
     def names_after_score(self, name: str) -> tuple[str, ...]:
         """Return the names of the columns if one may be a score of this name, else nothing.
 
-        Columns of decimal numbers behind it have more of these scores, such as those of agents.
+        Columns of decimal numbers behind it have more of these scores, such as one for each agent.
         """
         if not self.numbers or len(self.numbers[0]) < FEWEST or len(self.numbers) > _MAX_UNNAMED:
             return ()

@@ -1,4 +1,4 @@
-"""Remove what a launcher, a viewer or a post adds to each line of a log.
+"""Remove the text that a launcher, a viewer or a post adds to each line of a log.
 
 Formats that need no fixed layout skip labels by themselves. The others, such as tables, are read
 without the labels, if they are not recognized with them.

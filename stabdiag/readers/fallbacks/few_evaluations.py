@@ -8,7 +8,7 @@
     mAP: 0.0410
 
 A counter of the training or the number of a checkpoint begins each of them. Methods, classes and
-folds are no course of a training.
+folds are not steps of a training.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def _find_few(data: bytes) -> list[Evaluation] | None:
         return None
     if not any(is_score(name) and SCORE_VALUE.fullmatch(value) for name, value in values):
         return None
-    known = [
+    measures = [
         (line, [item for item in own if is_score(item.name) or is_loss_or_norm(item.name)])
         for line, own in fields
     ]
-    return _split(known)
+    return _split(measures)
 
 
 def _split(lines: Sequence[tuple[bytes, Sequence[Field]]]) -> list[Evaluation] | None:

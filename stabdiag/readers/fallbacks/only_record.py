@@ -1,4 +1,4 @@
-"""A text with one record or a few, as JSON lines above what ended the run."""
+"""Rewrite a text with one or a few records as JSON lines above the message that ended the run."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def with_only_records(
     """Return the stream with the only records of its text as JSON lines, and their reader.
 
     Args:
-        stream: the text, which gets the ``note``. Its first message of a failure, and what is
-            below, stays below the records, on a line of the same number.
+        stream: the text, which gets the ``note``. The first message of a failure and the text below
+            it stay below the records, on the same lines.
         records: the names and values of each record. Words are left out.
         detect: finds the reader of the record. Without one, the result is None.
         note: says what is read.

@@ -148,7 +148,7 @@ def _with_plain_pairs(data: bytes) -> bytes:
 
 
 def _are_single_results(lines: Sequence[bytes], named: Sequence[tuple[bytes, Field]]) -> bool:
-    """Return True if each value has a name of its own, and none is of a setting or a list."""
+    """Return True if all names differ, and no value is a setting or part of a list."""
     names = [item.name.lower() for _, item in named]
     if len({*names}) < len(names) or is_code_or_settings(lines, names) or assign(names).has("lr"):
         return False
@@ -193,7 +193,7 @@ def is_code_or_settings(lines: Iterable[bytes], names: Iterable[str]) -> bool:
 
 
 def _result_name(name: str) -> str:
-    """Return the name of a value below the title of an evaluation; its loss is one of it."""
+    """Return the name of a value below the title of an evaluation: a loss becomes ``eval_loss``."""
     is_loss = assign([name]).has("loss") or score_direction(name) is Direction.LOWER
     return f"eval_{name}" if is_loss and not (_names_set(name) or is_evaluation(name)) else name
 

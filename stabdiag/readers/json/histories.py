@@ -1,4 +1,4 @@
-"""Objects that have the curves of a whole run, as against one record of it."""
+"""JSON objects with the curves of a whole run, in contrast to one record of a run."""
 
 from __future__ import annotations
 

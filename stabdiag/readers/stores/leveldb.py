@@ -22,7 +22,7 @@ _SUMS: Final = {kind: zlib.crc32(bytes([kind])) for kind in (_WHOLE, _FIRST, _MI
 
 
 class LevelDbRecords:
-    """The records of a stream, and what was found to be wrong with them.
+    """The records of a stream, and the problems found in them.
 
     ``header`` bytes at the start of the file are the caller's; they count in the first block.
     """

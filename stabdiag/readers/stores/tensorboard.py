@@ -57,7 +57,7 @@ _CRC_TABLE: Final = _table()
 
 
 class Frames:
-    """The contents of a stream's frames, and what was found to be wrong with them."""
+    """The contents of a stream's frames, and the problems found in them."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -275,7 +275,7 @@ class _EventFile:
     plugins: dict[str, str] = field(default_factory=dict)
 
     def take(self, event: Any) -> None:
-        """Take what an event tells."""
+        """Add the values of an event."""
         for value in event.summary.value:
             number = None
             if value.HasField("simple_value"):

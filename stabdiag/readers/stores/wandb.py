@@ -1,4 +1,4 @@
-"""A run file of W&B: its history, put together record by record, and what the run printed."""
+"""A run file of W&B: its history, joined record by record, and the text that the run printed."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class _Console:
         self._steps: list[int] = []
 
     def printed(self, text: str) -> None:
-        """Add what was printed next."""
+        """Add printed text."""
         self._text += text.encode("utf-8", "replace")
         if len(self._text) >= _WANDB_BYTES and text.endswith("\n"):
             self._look()
 
     def logged(self, step: int) -> None:
-        """Note that a step was logged after what was printed so far."""
+        """Note that a step was logged after the text printed so far."""
         self._places.append(self._looked + len(self._text))
         self._steps.append(step)
 

@@ -1,8 +1,8 @@
-"""Lines below the last record that count on, in words that no record has.
+"""Lines below the last record that continue its counter, in words that no record has.
 
 ``at 310 it was nan`` and ``320 is the step and 2.1 what it cost`` follow step 300: the log
-continues, and what it says there may be the failure. Many lines of one form may count in other
-units, such as ``Epoch[20] Batch [40] cross-entropy=2.1`` below step 300.
+continues there, and may report a failure. Many lines of one form may count in other units, such as
+``Epoch[20] Batch [40] cross-entropy=2.1`` below step 300.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ class ContinuingLines(Copyable):
             (
                 lines
                 for form, lines in repeated.items()
-                if form not in above and _go_on([line[:_MAX_LINE] for _, line, _ in lines])
+                if form not in above
+                and _continue_counting([line[:_MAX_LINE] for _, line, _ in lines])
             ),
             [],
         )
@@ -148,7 +149,7 @@ def _continue_count(lines: list[tuple[int, bytes, int]], last: float, stride: fl
     return len(lines) >= MIN_ALTERNATING and all(b - a == stride for a, b in pairwise(counts))
 
 
-def _go_on(lines: Sequence[bytes]) -> bool:
+def _continue_counting(lines: Sequence[bytes]) -> bool:
     """Return True if lines of one form go on counting, or count a loss with another name."""
     if _have_continued_count(lines):
         return True

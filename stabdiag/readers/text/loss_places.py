@@ -77,7 +77,7 @@ _JUDGED: Final = ("loss", "eval_loss", "reward", "accuracy", "eval_accuracy", "s
 class _Place(NamedTuple):
     """The forms of the text before a loss and of the first text after it.
 
-    An evaluation or a score has a null in records without one: such a place is ``often_empty``.
+    An evaluation or a score has a null in records without a value: the place is ``often_empty``.
     """
 
     before: bytes
@@ -333,7 +333,7 @@ def _is_empty(rest: bytes, place: _Place) -> bool:
 
 
 def _is_text(rest: bytes, place: _Place) -> bool:
-    """Return True if what is in a place is a text in place of a number."""
+    """Return True if a place has a text instead of a number."""
     if not rest or _NUMBER_LEFT.match(rest) is not None:
         return False
     if any(map(bytes.isalnum, map(bytes, zip(place.after)))):
@@ -350,6 +350,6 @@ def _is_text(rest: bytes, place: _Place) -> bool:
 
 
 def _is_placeholder(value: bytes, place: _Place) -> bool:
-    """Return True if a text is a null that stands for a value that was not measured."""
+    """Return True if a text is a null in place of a value that was not measured."""
     text = value.decode("utf-8", "replace").strip(" \t\"'%")
     return place.often_empty and text.lower() in NULL_WORDS

@@ -1,7 +1,7 @@
 """Lines outside the records of a text log whose number turns into NaN and stays NaN.
 
-``energy: 2.31`` is not a record of a log that also has evaluation losses, and ``energy: nan`` from
-some line on may be the failure of the run: what the log reads is not all that it says.
+``energy: 2.31`` is not a record of a log that also has evaluation losses, but ``energy: nan`` from
+some line on may still be the failure of the run.
 """
 
 from __future__ import annotations

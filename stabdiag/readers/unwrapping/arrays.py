@@ -15,7 +15,7 @@ from numpy.lib import format as numpy_format
 from stabdiag.readers.source import Stream
 from stabdiag.readers.unnamed import is_named_loss, is_named_score
 
-# A larger array is no course of a training.
+# A larger array is data, not the history of a training.
 _MAX_ARRAY_BYTES: Final = 1 << 26
 # A count, and a loss and its parts.
 _MAX_ARRAY_COLUMNS: Final = 12

@@ -135,7 +135,7 @@ def _opening_of_form(line: bytes) -> bytes:
 
 
 def _are_labeled(records: list[list[bytes]]) -> bool:
-    """Return True if every line has the label of its record, so that none is the rest of one."""
+    """Return True if every line begins with the label of a record: no line continues another."""
     labels: set[bytes] = set()
     for line in chain.from_iterable(records):
         label = _LINE_LABEL.match(line)

@@ -291,7 +291,7 @@ def evidence_of_few_epochs(
 ) -> TextEvidence | None:
     """Return the evidence in two epochs or iterations, each with a line of its own.
 
-    One is enough if it has several losses, such as one of an evaluation, or one that is not finite.
+    One is enough if it has several losses, or a loss that is not finite.
     """
     counter = next(
         (word for word, line in _COUNTERS_ALONE if line.search(data, 0, sample.end)), None

@@ -137,8 +137,10 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     # The losses of saved models end where the training fails.
     has_only_bests = named is not None and log.sample(LOSS_STEM).has_only_bests
     # The training loss may have another name than the evaluated one: nll: 2.31, val loss: 2.40
-    is_enough = named is not None and named.lines > _FEW_LOSSES and not is_evaluation(named.loss)
-    if is_enough and not has_only_bests:
+    is_frequent_loss = (
+        named is not None and named.lines > _FEW_LOSSES and not is_evaluation(named.loss)
+    )
+    if is_frequent_loss and not has_only_bests:
         return named
     # A text repeats a few lines, which are searched far faster.
     patterns = (pattern for pattern in (SUMMED, BY_SPLIT) if pattern.search(outline(data)))

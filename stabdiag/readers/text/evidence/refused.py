@@ -22,7 +22,7 @@ _MOST_SHOWN: Final = 3
 
 
 def describe_values(data: bytes, export: str) -> str:
-    """Describe which values of a log a text has, and what it lacks; ``export`` is what to do."""
+    """Describe the values that a text has and the ones it lacks; ``export`` says what to do."""
     counts, finder = Counter[str](), SpanFinder()
     head = cleaned(data)[:_DESCRIBED_BYTES]
     repeats = Counter(head.split(b"\n"))

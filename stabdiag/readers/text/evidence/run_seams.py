@@ -83,7 +83,7 @@ _START_OF_HEADING: Final = lazy_pattern(
 def find_run_headings(data: bytes, loss: str, word: bytes) -> bytes | None:
     """Return a pattern of the lines above each run if no counter shows where the runs begin.
 
-    The lines begin as one above the first loss does, and each time the loss returns to its start.
+    They begin like a line above the first loss. Below each of them, the loss returns to its start.
     """
     first = next((begin for begin, _ in lines_with_a_loss(data, word)), 0)
     above = data[:first].split(b"\n")[-_MAX_LINES_TO_RUN - 1 :]

@@ -194,7 +194,7 @@ class TextEvidence:
         repeats_saved: some lines repeat the loss of a saved model.
         has_stages: lines number the stages of the training.
         run_heading: finds the lines above each run of a log without a counter.
-        lone_scores: the names of scores on lines of their own between those of the loss.
+        lone_scores: the names of scores on lines of their own between the lines of the loss.
     """
 
     counter: bytes | None

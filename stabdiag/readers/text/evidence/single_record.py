@@ -147,7 +147,7 @@ def _without_summary(shapes: Shapes) -> Shapes:
 
 
 def _is_above_failure(data: bytes, word: bytes) -> bool:
-    """Return True if the only record is above what says that the run failed, such as a traceback.
+    """Return True if the only record is above a report of a failure, such as a traceback.
 
     Other output may be above the record, and source code in the traceback. A page with headings
     describes errors.

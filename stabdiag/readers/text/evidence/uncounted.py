@@ -58,7 +58,7 @@ _FOLD_RESULT: Final = lazy_pattern(
 
 # And their number is at least one in this many lines.
 _LINES_APART: Final = 3
-# Or in this many, if the values of an evaluation follow those of the training.
+# Or in this many, if evaluation values follow the training values.
 _LINES_OF_PAIR: Final = 12
 
 

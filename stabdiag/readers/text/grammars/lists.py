@@ -106,7 +106,7 @@ _NAMED_ROW: Final = lazy_pattern(
     rb"(?:[ \t]{0,8}[:=,;\t]|(?=(?: {1,8}%b){8}))[ \t]{0,8}" % NUMBER_PATTERN + _ROW
 )
 _MAX_LISTED_ROWS: Final = 4
-# What pandas writes around rows: the numbers of the columns, and those of the rows.
+# pandas writes the numbers of the columns above the rows, and the number of each row before it.
 _NUMBERS_OF_COLUMNS: Final = lazy_pattern(rb"\s*[,;\t]0(?:[,;\t]\d{1,6})+[ \t\r]*\n")
 _NUMBER_OF_ROW: Final = lazy_pattern(rb"(?m)^\d{1,2}[,;\t]")
 # A column of numbers below its name, maybe with a rule between them, and a quick test for it.
@@ -228,7 +228,7 @@ def _with_brackets(data: bytes, source: str) -> bytes:
 
 
 def _with_names(data: bytes, measure: str) -> bytes:
-    """Return a text of a few rows of the same length, and nothing else, with names for the rows.
+    """Return a text that consists of a few rows of the same length, with names for the rows.
 
     A second row that may be of an evaluation is named after it.
     """
@@ -259,7 +259,7 @@ def _without_bars(column: bytes) -> bytes:
 
 
 def _short_history(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
-    """Return the lists that are as long as one of a loss, if one of them is of an evaluation."""
+    """Return the lists as long as a list of losses, if one of them belongs to an evaluation."""
     loss = next((values for name, values in lists.items() if _are_losses(name, values)), [])
     alike = {name: values for name, values in lists.items() if len(values) == len(loss)}
     is_history = any(
@@ -378,13 +378,13 @@ def _is_accuracy(name: str) -> bool:
 
 
 def _is_score_of_games(name: str) -> bool:
-    """Return True for episode scores: scores alone may be those of examples."""
+    """Return True for episode scores: other scores may belong to examples."""
     words = name_words(name)
     return is_a_reward(name, of_episodes=True) and not {"episode", "game"}.isdisjoint(words)
 
 
 def _may_be_other_scores(data: bytes, begin: int, end: int, name: str) -> bool:
-    """Return True if scores may be those of classes or folds, or a variable of a program.
+    """Return True if scores may belong to classes or folds, or to a variable of a program.
 
     No epoch is named above the scores, or more is below an assignment.
     """

@@ -98,7 +98,7 @@ _Cells: TypeAlias = list[re.Match[str]]
 class _Table:
     """The heading of a table, the cells of its rows, and other lines after the heading.
 
-    A cell that a row lacks is None. Other lines inside the table have a reason.
+    None marks a cell that is missing from a row. Other lines inside the table have a reason.
     """
 
     names: tuple[str, ...]

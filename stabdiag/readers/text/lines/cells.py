@@ -16,7 +16,7 @@ _THOUSANDS_COMMA: Final = lazy_pattern(rb",(?=\d{3}(?:\D|$))")
 
 
 def make_cell_piece(cells: Cells) -> Piece:
-    """Return the piece that cells make. None is a cell that its line does not have."""
+    """Return cells as a piece. None marks a cell that is missing from its line."""
     if NULL_CELL not in cells:
         try:
             numbers = map(float, cells)  # type: ignore[arg-type]  # None is caught

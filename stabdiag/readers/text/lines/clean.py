@@ -41,8 +41,8 @@ _NOTEBOOK_LABEL: Final = lazy_pattern(rb"\A\nOut\[\d{1,6}\]:[ \t]?")
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
-# UTF-16 that PowerShell appended to a log in UTF-8. Of a wide end of a line, the second byte begins
-# the next line.
+# UTF-16 that PowerShell appended to a log in UTF-8. The second byte of a wide line end begins the
+# next line.
 _WIDE_CHARACTERS: Final = lazy_pattern(rb"(?:\xff\xfe)?\0?(?:[\x01-\x7f]\0){8,}[\x01-\x7f]?")
 
 # A block of a post between two fences. Code in it is not a log, and its messages are literals.

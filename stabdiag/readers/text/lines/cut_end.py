@@ -29,11 +29,11 @@ _PASTE_END: Final = lazy_pattern(rb"[\s`]{1,64}\Z")
 def without_cut_number(block: bytes) -> bytes:
     """Return the end of a log without a last number that is probably cut.
 
-    A program ends each line with a newline. If the last line has none, and lines of its form above
-    go on after its last number, the log ends within the line, perhaps within the number: of 0.6931
-    only a 0 may be left. A paste has a newline there, too: then the number counts as cut if it has
-    fewer decimals than those above it. So does a number at the end of a whole line, among others
-    with equally many decimals.
+    A program ends each line with a newline. If the last line has no newline, and lines of its form
+    have more text after the same number, the log ends within the line, perhaps within the number: 0
+    may be left of 0.6931. In a paste, the last line has a newline as well: there, a number counts
+    as cut if it has fewer decimals than the numbers above it. So does a number at the end of a
+    whole line if all others have equally many decimals.
     """
     ending = _PASTE_END.search(block[-64:]) if block.endswith(b"\n") else None
     end = len(block) - (0 if ending is None else len(ending.group()))

@@ -1,4 +1,4 @@
-"""Remove what a post or a page puts around a value to emphasize it."""
+"""Remove the marks that emphasize a value in a post or on a page."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
 
 
 def evaluation_of_loss(line: bytes) -> str:
-    """Return the prefix of a line if its only loss is an evaluation loss, else ""."""
+    """Return the prefix for the names of a line if its only loss is an evaluation loss, else ""."""
     fields = line_fields(line)
     return _only_evaluation(fields) if fields else ""
 

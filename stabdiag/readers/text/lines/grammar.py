@@ -78,7 +78,7 @@ def trains(name: str) -> bool:
 
 
 class Step(Enum):
-    """The step of a line that names none.
+    """How a line without a step gets one.
 
     SAME is the step of the line before. NEXT is the step after that, and each further line of this
     kind adds one, up to the next named step. LAST is the last step that NEXT gave. COMING is the

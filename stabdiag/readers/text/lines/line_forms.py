@@ -40,10 +40,10 @@ def line_forms(data: bytes) -> frozenset[bytes]:
 
 @lru_cache(maxsize=2)
 def outline(data: bytes) -> bytes:
-    """Return the different lines of a text, with all digits as 1, in any order. Cached.
+    """Return the different lines of a text, in any order, with each digit replaced by 1. Cached.
 
-    A part of a line without digits is in the text if it is in this one, and a pattern that knows no
-    line ends and all digits alike has a match in both or in none. A carriage return ends a line.
+    Use it for fast searches: it has the same words as the text, and a pattern that treats all
+    digits alike, within one line, matches in both or in neither. A carriage return ends a line.
     """
     return b"\n".join({*data.translate(ALL_DIGITS).split(b"\n")})
 

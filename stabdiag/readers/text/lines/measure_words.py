@@ -127,7 +127,7 @@ _OTHER_LOSS: Final = lazy_pattern(
 
 
 def is_measure(name: str) -> bool:
-    """Return True if a name is that of a loss, an error, a score or a reward."""
+    """Return True if a name is the name of a loss, an error, a score or a reward."""
     return (
         is_a_loss(name)
         or _OTHER_LOSS.fullmatch(name) is not None

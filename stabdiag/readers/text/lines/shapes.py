@@ -60,7 +60,7 @@ _VALUE_GROUP: Final = rb"([-+.,\deEnNaAiIfFKMBk]{1,40})"
 
 
 class LineValues(NamedTuple):
-    """The names of the values on a line, none if the line is not used, and the spans of these."""
+    """The names and spans of the values on a line; empty if the line is not used."""
 
     names: tuple[str, ...]
     spans: Sequence[Span]

@@ -72,9 +72,9 @@ class Evaluation(Kind):
 
     They belong to the step before them. If a name recurs before the next line of the training, the
     lines are batches of an evaluation, and the last mean printed after a value counts, or the last
-    state of a progress bar. Otherwise they may belong to several evaluations, and none counts,
-    unless all are the same value, as on a line and the progress bar below it, or each line begins
-    with the name of its data. ``scores`` are names that need no word for an evaluation.
+    state of a progress bar. Other values with the same name may belong to several evaluations, and
+    do not count. They do if all are equal, as on a line and the progress bar below it, or if each
+    line begins with the name of its data. ``scores`` are names that need no word for an evaluation.
     """
 
     counter: bytes

@@ -1,6 +1,6 @@
 """A loss below the last record in another form: the result of an evaluation, without its split.
 
-Below the bars of Keras, ``loss : 1.06`` and ``accuracy : 0.65`` are what a program prints of
+Below the bars of Keras, ``loss : 1.06`` and ``accuracy : 0.65`` are the results of
 ``model.evaluate``. Taken for another state of the last epoch, they would be a jump of its loss.
 """
 

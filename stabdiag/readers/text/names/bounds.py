@@ -1,4 +1,4 @@
-"""Turn the sign of a log-probability, or of a bound of it, whose negative is a loss."""
+"""Change the sign of a log-probability, or of a bound on it, whose negative is a loss."""
 
 from __future__ import annotations
 

@@ -128,8 +128,8 @@ def _replacement(counted: _CountedName) -> Normalization:
     )
 
 
-# iter [201, 300], steps 201-300, between batches 51 and 100: of a few ranges, each begins where the
-# one before ends.
+# iter [201, 300], steps 201-300, between batches 51 and 100: each range begins where the range
+# before it ends.
 _RANGE: Final = (
     rb"\b(?:(?:between|from) )?((?i:iter(?:ation)?|step|batch|episode|epoch|update))(?:e?s)?"
     rb"[ :=#]{1,3}[\[(]?(\d{1,9})(?: ?(?:-|,|\.\.\.?|\xe2\x80\x93|~) ?| to | and )(\d{1,9})[\])]?"

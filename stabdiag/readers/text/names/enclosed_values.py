@@ -1,7 +1,7 @@
 """Rewrite values in pairs, in brackets and behind arrows or ``==`` as a name, a colon and a value.
 
 A log is rewritten if several lines in its head have the name of a loss, an error or a score in
-front of such a value: ``('loss', 2.31)``, ``cost -> 2.31``, ``nll == 2.31``, ``MSE(2.31)``.
+front of a value: ``('loss', 2.31)``, ``cost -> 2.31``, ``nll == 2.31``, ``MSE(2.31)``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stabdiag.readers.text.lines.line_forms import is_frequent
 from stabdiag.readers.text.lines.measure_words import is_measure
 
 _MIN_ENCLOSED: Final = 2
-# This many values show which names have one in such a place.
+# This many values show which names are written in this way.
 _VALUES_EXAMINED: Final = 100
 _LONGEST_NAME_BEFORE: Final = 100
 
@@ -56,7 +56,7 @@ _ENCLOSED_VALUE: Final = (
 _ENCLOSED_DECIMAL: Final = rb"(?:\(%b\)|\{%b\}|<%b>|\[%b\](?!:))(?!\w)" % (4 * (_DECIMAL_OR_NAN,))
 _COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1,12}\)"
 
-# The name before such a value.
+# The name before a value.
 _NAME_OF_VALUE: Final = lazy_pattern(
     rb"(?:(?<![\w.'\"/-])|(?<=[(\[]['\"]))([A-Za-z][\w./@-]{0,60}(?: [A-Za-z][\w./@-]{0,30}){0,2})"
     rb"(?: ?= ?| )?\Z"

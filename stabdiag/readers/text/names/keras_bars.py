@@ -80,11 +80,11 @@ def _find_printed(data: bytes, tests: Mapping[int, bytes]) -> list[bytes]:
     return [
         match[0].strip()
         for match in printed
-        if any(_rounds_to(as_float(match[1]), loss) for loss in rounded)
+        if any(_is_rounded_loss(as_float(match[1]), loss) for loss in rounded)
     ]
 
 
-def _rounds_to(number: float, rounded: bytes) -> bool:
+def _is_rounded_loss(number: float, rounded: bytes) -> bool:
     """Return True if a number is another one without its last digits."""
     digits = len(rounded.partition(b".")[2])
     return rounded.replace(b".", b"").isdigit() and round(number, digits) == float(rounded)

@@ -45,8 +45,8 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
     )
 
 
-# [200, 3000], the position and the total. Of an epoch and its last batch, [2, 2000], the first
-# rises by one.
+# [200, 3000]: the position and the total. In [2, 2000], an epoch and its last batch, the first
+# number rises by one.
 _IN_LIST: Final = rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]"
 _MOST_LISTED_VALUES: Final = 200
 

@@ -148,7 +148,7 @@ def _of_cma(heading: re.Match[bytes]) -> bytes:
 def heading_of_probability(data: bytes) -> bool | None:
     """Return True if a heading names a probability, which rises, as Stan prints it.
 
-    Return None if only the values can tell, and False for any other text.
+    Return None if only the values can show it, and False for any other text.
     """
     if not any(word in data for word in _PROBABILITY_WORDS):
         return False

@@ -168,7 +168,7 @@ class _RecurringRecords:
     """
 
     def __init__(self, groups: Sequence[Group], epochs: int, last_run: Sequence[Group]) -> None:
-        """Describe these groups of lines, whose numbers are those of the ``last_run``."""
+        """Describe groups of lines; their numbers are taken from the ``last_run``."""
         self.lines, first = len(groups) * len(groups[0]), groups[0][0].text
         groups = groups if epochs else last_run
         self._groups = groups
@@ -351,7 +351,7 @@ class _RecurringRecords:
         return any(_TRAINING_COUNTER.search(self._words[at][0]) for at in self._counters)
 
     def _find_course(self, unnamed: Sequence[int]) -> int | None:
-        """Return the number that changes as a loss does, or None."""
+        """Return the number that changes like a loss, or None."""
         position = find_loss([self._values[at] for at in unnamed])
         if position is None:
             return None

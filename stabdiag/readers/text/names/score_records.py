@@ -165,7 +165,7 @@ def _cells(groups: Sequence[Group], at: int) -> Iterator[bytes]:
 
 
 def find_word_of_results(head: bytes) -> bytes:
-    """Return the word whose numbers tell apart the results of several trainings, or nothing."""
+    """Return the word whose numbers distinguish the results of several trainings, or nothing."""
     lines = mask_lines(head)
     if len(_BEST_TRIAL.findall(head)) >= _FEWEST_RUNS:
         return b"trial"
@@ -218,8 +218,8 @@ def _are_dense(lines: Sequence[MaskedLine], groups: Sequence[Group], scores: Set
 def _names_of_numbers(groups: Sequence[Group]) -> tuple[list[bytes], list[bytes], bytes]:
     """Return the name of the score in each number of a record, and the name of the counter.
 
-    Names are empty for other numbers. The third value is the word of what each record has another
-    number of, if they are the results of several trainings.
+    Names are empty for other numbers. The third value is the word of a number that differs in each
+    record, such as fold, if the records are results of several trainings.
     """
     scores: list[bytes] = []
     counters: list[bytes] = []
@@ -273,7 +273,7 @@ def _numbers_results(column: Sequence[bytes], before: bytes, counter: bytes) -> 
 
 
 def _alternates(column: Sequence[bytes]) -> bool:
-    """Return True if whole numbers tell the lines of several scores apart: Test score #0, #1."""
+    """Return True if whole numbers distinguish the lines of several scores: Test score #0, #1."""
     recur = 1 < len({*column}) <= len(column) // 2 and all(map(bytes.isdigit, column))
     return recur and all(a != b for a, b in pairwise(column))
 

@@ -115,7 +115,7 @@ def _of_split(name: bytes, *words: bytes) -> bytes:
 def _mentions(text: bytes) -> Iterator[Span]:
     """Yield the span of each name of a score in a line, with the words in front that belong to it.
 
-    The words behind it may say of what it is: reward of the episode.
+    Words behind the name may belong to it as well: reward of the episode.
     """
     words = [match.span() for match in _NAME_WORD.finditer(text)]
     at = 0

@@ -43,7 +43,7 @@ _OF_ESTIMATOR: Final = (
 
 
 def _above_its_loss(match: re.Match[bytes]) -> bytes:
-    """Return an empty line, and both lines as one, unless the first one has a loss, too."""
+    """Return an empty line and then both lines joined, unless the first line has a loss as well."""
     own, below = match[1].rstrip(), match[2]
     return match[0] if b"loss = " in own else b"\n%b, %b" % (own, below[below.index(b"loss = ") :])
 
