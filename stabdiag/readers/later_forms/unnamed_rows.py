@@ -14,11 +14,11 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.csv.cells import DELIMITERS
 from stabdiag.readers.later_forms.left_out import merged, unreadable
 from stabdiag.readers.pieces import Rows, join, piece_of_cells
 
-# Cells are between these, or between blanks. Brackets and bars around a row are not part of it.
-_ROW_DELIMITERS: Final = (",", ";", "\t", "|")
+# Brackets and bars around a row are not part of it.
 _AROUND_ROWS: Final = " \t\r[](){}|│,"
 _ROW_BLANKS: Final = lazy_pattern(r"\s+")
 
@@ -82,9 +82,7 @@ def read_continuing_rows(
 
 def _rows(lines: list[str]) -> tuple[list[list[str]], str]:
     """Return the cells of the lines that have the usual number of cells, and their delimiter."""
-    counts = Counter(
-        next((sign for sign in _ROW_DELIMITERS if sign in line), " ") for line in lines
-    )
+    counts = Counter(next((sign for sign in DELIMITERS if sign in line), " ") for line in lines)
     if not counts:
         return [], ""
     delimiter = counts.most_common(1)[0][0]

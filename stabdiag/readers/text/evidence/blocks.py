@@ -10,7 +10,13 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_setting
 from stabdiag.readers.text.evidence.excerpts import MAX_SHORT, names_training_loss
 from stabdiag.readers.text.evidence.sample import TextEvidence, is_lost
-from stabdiag.readers.text.lines.counters import COARSE, find_headings, is_word, line_counters
+from stabdiag.readers.text.lines.counters import (
+    COARSE,
+    DIGIT,
+    find_headings,
+    is_word,
+    line_counters,
+)
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN
 from stabdiag.readers.text.lines.tokens import line_fields
 
@@ -25,7 +31,6 @@ _TWO_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{2}")
 # weights of a configuration are round.
 _MIN_LOSS_LINES: Final = 3
 _MIN_DIGITS: Final = 5
-_ANY_DIGIT: Final = lazy_pattern(rb"\d")
 _LINE_OF_LOSS: Final = lazy_pattern(
     rb"[\s>*|-]{0,12}[A-Za-z][\w ()./-]{0,40}[:=]?[ \t]{0,20}%b[ \t|,]{0,8}" % NUMBER_PATTERN
 )
@@ -111,7 +116,7 @@ def find_block_of_losses(data: bytes) -> TextEvidence | None:
         return None
     block = blocks[0]
     lost = [name for name, value in block if is_lost(value)]
-    digits = [len(_ANY_DIGIT.findall(value.strip(b"0."))) for _, value in block]
+    digits = [len(DIGIT.findall(value.strip(b"0."))) for _, value in block]
     if not lost and 2 * sum(count >= _MIN_DIGITS for count in digits) < len(block):
         return None
     totals = [name for name, _ in block if "total" in name.lower()]

@@ -102,16 +102,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     named = lines_with_a_loss(data) if any(map(_PROGRESS_BAR.search, forms)) else ()
     few_bars = [*islice((line for _, line in named if _PROGRESS_BAR.search(line)), 2)]
     limit = _MAX_AROUND_BAR if len(few_bars) == 1 else MAX_PASTE
-    counts = [*islice((dict(line) for lines in trained.values() for line in lines), MAX_PASTE)]
-    is_timed = any(map(_LOG_TIME.match, forms))
-    others = (
-        repeat(line, count)
-        for line, count in Counter(data.splitlines()).items()
-        if line.strip() and not _SCALE_OR_OVERFLOW.search(line) and not _shares_count(line, counts)
-        # The messages of the logger that wrote the record are not prose.
-        if not (is_timed and _LOG_TIME.match(line))
-    )
-    if len([*islice(chain.from_iterable(others), limit + 1)]) > limit:
+    if _has_more_lines(data, trained, limit, is_timed=any(map(_LOG_TIME.match, forms))):
         is_prose = len(data) > MAX_SHORT or (
             SENTENCE.search(data) is not None and not _is_counted_first(data)
         )
@@ -129,6 +120,22 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     if not _has_one_record(data, sample.word):
         return None
     return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=is_positioned)
+
+
+def _has_more_lines(data: bytes, records: Shapes, limit: int, *, is_timed: bool) -> bool:
+    """Return True if a text has more than ``limit`` other lines than its records.
+
+    If records have a time, other lines with a time do not count: the messages of the logger that
+    wrote the records are not prose.
+    """
+    counts = [*islice((dict(line) for lines in records.values() for line in lines), MAX_PASTE)]
+    others = (
+        repeat(line, count)
+        for line, count in Counter(data.splitlines()).items()
+        if line.strip() and not _SCALE_OR_OVERFLOW.search(line) and not _shares_count(line, counts)
+        if not (is_timed and _LOG_TIME.match(line))
+    )
+    return len([*islice(chain.from_iterable(others), limit + 1)]) > limit
 
 
 def _without_summary(shapes: Shapes) -> Shapes:

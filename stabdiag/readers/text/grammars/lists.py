@@ -21,7 +21,7 @@ rewards or scores does.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -145,55 +145,15 @@ def has_column(data: bytes) -> bool:
 
 
 def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
-    """Return the lists of the same length as the longest list of losses, by name.
+    """Return the lists of a text that are as long as its longest list of losses, by name.
 
-    Args:
-        data: the text.
-        source: the name of its file, after which a list is named that is the whole text.
+    A list that is the whole text is named after its file, the ``source``.
     """
+    data, fewest = _with_plain_lists(data[:_MAX_BYTES], source)
     lists: dict[str, list[bytes]] = {}
-    data = data[:_MAX_BYTES]
-    has_pairs = b" [(" in data and _LIST_OF_PAIRS.search(data) is not None
-    if has_pairs:
-        data = _LIST_OF_PAIRS.sub(lambda pairs: b": [%b]" % _PAIR.sub(rb"\1", pairs[1]), data)
-    fewest = _MIN_PAIRS if has_pairs else _MIN_LIST
-    if has_column(data):
-        data = _NAMED_COLUMN.sub(
-            lambda column: b"%b: [%b]\n" % (column[1], _without_bars(column[2])), data
-        )
-    if b"[" not in data:
-        data = _with_brackets(data, source)
     short: dict[str, list[bytes]] = {}
-    own: dict[str, int] = {}
-    begin = len(data) - len(data.lstrip())
-    ended = 0
-    for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
-        text = match[1] if match[2] else match[1].rpartition(b",")[0]
-        values = _values(text)
-        if len(values) < _MIN_SHORT:
-            continue
-        name = _own_name(data, match.start())
-        if name in lists and _is_of_evaluation(data[ended : match.start()]):
-            name = f"val_{name}"
-        ended = match.end()
-        if name is None or _is_end_of_sentence(name, data, match.start()):
-            name = _assumed_name(data, match.start())
-            if name is not None and _is_result(data, match.start(), values):
-                continue
-            if name is not None and len(values) <= own.get(name, 0):
-                continue  # the list of this name is printed above
-        else:
-            own[name] = len(values)
-        if name is None and (match.start() <= begin or _grows(lists, values)):
-            name = name_of_course(source, [*map(as_float, values)])
-        if name is not None and _is_score_of_games(name):
-            name = "reward"
-        is_scored = is_named_score(source) or (name is not None and _is_score(name))
-        follow = is_scored and (is_course([*map(as_float, values)]) or _is_constant(values))
-        if name is not None and not follow and _may_be_other_scores(data, *match.span(), name):
-            continue
-        if name is not None:
-            (lists if len(values) >= fewest else short)[name] = values
+    for name, values in _named_lists(data, source, lists):
+        (lists if len(values) >= fewest else short)[name] = values
     lists = lists or _short_history(short)
     scored = name_of_values(source) if is_named_score(source) else None
     losses = [n for n, values in lists.items() if n == scored or _are_losses(n, values)]
@@ -203,6 +163,52 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     losses = losses or [name for name, values in lists.items() if _are_scores(name, values)]
     longest = max((len(lists[name]) for name in losses), default=0)
     return {name: values for name, values in lists.items() if len(values) == longest}
+
+
+def _with_plain_lists(data: bytes, source: str) -> tuple[bytes, int]:
+    """Return a text with its pairs, columns and rows as lists, and the length of a long one."""
+    has_pairs = b" [(" in data and _LIST_OF_PAIRS.search(data) is not None
+    if has_pairs:
+        data = _LIST_OF_PAIRS.sub(lambda pairs: b": [%b]" % _PAIR.sub(rb"\1", pairs[1]), data)
+    if has_column(data):
+        data = _NAMED_COLUMN.sub(
+            lambda column: b"%b: [%b]\n" % (column[1], _without_bars(column[2])), data
+        )
+    if b"[" not in data:
+        data = _with_brackets(data, source)
+    return data, _MIN_PAIRS if has_pairs else _MIN_LIST
+
+
+def _named_lists(
+    data: bytes, source: str, lists: Mapping[str, list[bytes]]
+) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield the lists of a text with their names; ``lists`` has the long ones so far."""
+    lengths: dict[str, int] = {}
+    begin = len(data) - len(data.lstrip())
+    ended = 0
+    for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
+        values = _values(match[1] if match[2] else match[1].rpartition(b",")[0])
+        if len(values) < _MIN_SHORT:
+            continue
+        name = _own_name(data, match.start())
+        if name in lists and _is_of_evaluation(data[ended : match.start()]):
+            name = f"val_{name}"
+        ended = match.end()
+        if name is not None and not _is_end_of_sentence(name, data, match.start()):
+            lengths[name] = len(values)
+        elif (name := _assumed_name(data, match.start())) is not None:
+            # A list of this name may be printed above.
+            if _is_result(data, match.start(), values) or len(values) <= lengths.get(name, 0):
+                continue
+        elif match.start() <= begin or _grows(lists, values):
+            name = name_of_course(source, [*map(as_float, values)])
+        if name is None:
+            continue
+        name = "reward" if _is_score_of_games(name) else name
+        is_scored = is_named_score(source) or _is_score(name)
+        is_history = is_scored and (is_course([*map(as_float, values)]) or _is_constant(values))
+        if is_history or not _may_be_other_scores(data, *match.span(), name):
+            yield name, values
 
 
 def _with_brackets(data: bytes, source: str) -> bytes:
@@ -366,15 +372,11 @@ def _are_scores(name: str, values: list[bytes]) -> bool:
 def _is_score(name: str) -> bool:
     """Return True for the name of a score, but not for the points of a curve of thresholds."""
     is_known = score_direction(name) is not None and _OF_THRESHOLDS.isdisjoint(name_words(name))
-    return is_known or is_a_reward(name) or _is_accuracy(name)
+    return is_known or is_a_reward(name) or assign([name]).has("accuracy", "eval_accuracy")
 
 
 def _is_constant(values: list[bytes]) -> bool:
     return len(values) >= _MIN_LONG_LIST and len({*values}) == 1
-
-
-def _is_accuracy(name: str) -> bool:
-    return assign([name]).has("accuracy", "eval_accuracy")
 
 
 def _is_score_of_games(name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammars.records import LARGE_BLOCK, Record, Records
-from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Grammar
+from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, NUMBER_TOKEN, Grammar
 
 # Stable-Baselines, OpenAI's baselines, Spinning Up: tables of two columns between dashes. Names
 # below a section get its prefix: rollout/ep_rew_mean.
@@ -36,8 +36,6 @@ _BOX_ROW: Final = lazy_pattern(
 
 # Names in a table of training values, as opposed to settings.
 _TRAINING_VALUES: Final = lazy_pattern(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
-
-_NUMBER_IN_BOX: Final = lazy_pattern(NUMBER_PATTERN)
 
 # Several of these names show that a table without rules, as in a paste, is one of these.
 _POLICY_NAMES: Final = lazy_pattern(
@@ -93,7 +91,7 @@ def _has_training_table(data: bytes) -> bool:
     """
     tables = (table for _, table in _tables(data) if len(table) > 1)
     return any(
-        _TRAINING_VALUES.search(name) is not None and _NUMBER_IN_BOX.match(value) is not None
+        _TRAINING_VALUES.search(name) is not None and NUMBER_TOKEN.match(value) is not None
         for table in tables
         for name, value in table.items()
     )

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.counters import DIGIT
 from stabdiag.readers.text.lines.grammar import Normalization
 
 # Only posts and short logs have such sentences, and this many lines with a loss are a log.
@@ -38,7 +39,6 @@ _SENTENCE_WITH_NUMBER: Final = (
 # The summary of a run, as W&B prints it below the log.
 _LINE_OF_WANDB: Final = rb"(?m:^wandb: [^\n]{0,200}\d[^\n]{0,200}$)"
 
-_DIGIT_OF_SENTENCE: Final = lazy_pattern(rb"\d")
 _MEASURE_THEN_NUMBER: Final = lazy_pattern(
     rb"(?i)(?:loss|cost|reward|return|score|acc|perplexity|error)[^\n]{0,20}?\d"
 )
@@ -67,9 +67,9 @@ def _has_records(data: bytes) -> bool:
 def _repeats_sentences(data: bytes) -> bool:
     """Return True if sentences differ only in their numbers: a program wrote them."""
     sentences = (match[0] for match in re.finditer(_SENTENCE_WITH_NUMBER, data))
-    forms = Counter(_DIGIT_OF_SENTENCE.sub(b"0", sentence) for sentence in sentences)
+    forms = Counter(DIGIT.sub(b"0", sentence) for sentence in sentences)
     return max(forms.values(), default=0) >= _MIN_RECORDS_AROUND
 
 
 def _without_digits(line: re.Match[bytes]) -> bytes:
-    return _DIGIT_OF_SENTENCE.sub(b"#", line[0])
+    return DIGIT.sub(b"#", line[0])
