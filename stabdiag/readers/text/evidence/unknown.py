@@ -79,10 +79,9 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
         source: the name of its file, which may say what numbers without a name are.
     """
     head = data[:_UNKNOWN_HEAD_BYTES]
-    rows = find_unknown_names(head)
-    result = evidence(normalize(data, rows)) if rows else None
+    result = _evidence_after(data, find_unknown_names(head))
     if result is not None:
-        return replace(result, normalizations=(*rows, *result.normalizations))
+        return result
     # The number of a part is not a step, and neither is a setting.
     if numbers_parts(head.split(b"\n", _LINES_OF_PARTS)[:_LINES_OF_PARTS]):
         return None
@@ -113,14 +112,18 @@ def evidence_of_totals(data: bytes, scores: TextEvidence) -> TextEvidence:
     [epoch: 3/200, iter: 25/448] total: 1.08, and after each epoch its accuracy. A criterion may be
     next to each score: focal: 1.08 iou: 0.4.
     """
-    rows = tuple(find_totals(data[:_UNKNOWN_HEAD_BYTES]))
-    result = evidence(normalize(data, rows)) if rows else None
+    result = _evidence_after(data, (*find_totals(data[:_UNKNOWN_HEAD_BYTES]),))
     if result is None or result.is_without_loss:
         return scores
     is_criterion = is_frequent(_NAMED_CRITERION, data[:_UNKNOWN_HEAD_BYTES])
-    if result.lines < (1 if is_criterion else _TOTALS_PER_SCORE) * scores.lines:
-        return scores
-    return replace(result, normalizations=(*rows, *result.normalizations))
+    per_score = 1 if is_criterion else _TOTALS_PER_SCORE
+    return result if result.lines >= per_score * scores.lines else scores
+
+
+def _evidence_after(data: bytes, rows: Sequence[Normalization]) -> TextEvidence | None:
+    """Return the evidence in a text after replacements, if there are any."""
+    result = evidence(normalize(data, rows)) if rows else None
+    return result and replace(result, normalizations=(*rows, *result.normalizations))
 
 
 def _scores_of_records(head: bytes, records: ScoredRecords | None) -> TextEvidence | None:
@@ -178,9 +181,9 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
         if any(map(is_lost, values)):
             pattern = NAMED % (re.escape(name.encode()), NUMBER_PATTERN)
             lost = (Normalization((), pattern, name.encode() + b"_loss"),)
-            as_a_loss = evidence(normalize(head, lost))
+            as_a_loss = _evidence_after(head, lost)
             if as_a_loss is not None:
-                return replace(as_a_loss, normalizations=(*lost, *as_a_loss.normalizations))
+                return as_a_loss
         # A known score may be constant.
         if len({*values}) >= MIN_COUNTED or not _rank(name):
             return replace(result, word=name.encode(), is_unknown=True)
@@ -209,14 +212,8 @@ def _values_by_position(head: bytes, positions: Positions | None) -> TextEvidenc
     if not (positions.is_named or positions.is_a_loss):
         sample = take_sample(normalize(head, row), MEASURE)
         return _as_measures(on_loss_lines(sample.counters), row)
-    result = evidence(normalize(head, row))
-    if result is None:
-        return None
-    return replace(
-        result,
-        normalizations=(*row, *result.normalizations),
-        is_assumed=positions.is_a_loss,
-    )
+    result = _evidence_after(head, row)
+    return result and replace(result, is_assumed=positions.is_a_loss)
 
 
 def _values_alone(head: bytes) -> TextEvidence | None:
