@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stabdiag.assemble.zero_start import corrected_average
+from stabdiag.assemble.means import corrected_average
 from stabdiag.stats.smoothing import chance_start, find_average, single_value_sigma
 
 STEPS = 1_000
