@@ -15,6 +15,7 @@ import numpy as np
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import count_line_ends
+from stabdiag.readers.text.lines.grammar import TEXT_BLOCK
 from stabdiag.readers.text.lines.line_forms import may_contain, outline
 
 # The end of tqdm's bar, and another bar on the same line: … 2.15it/s, loss=0.5]Validating: 100%|██
@@ -182,8 +183,9 @@ _FEW_LINES: Final = 2
 _END_BYTES: Final = 1 << 17
 
 _BAR: Final = b"%|"
-# A paste has at most this many bytes. Bars on one line are searched for in each line of it.
-_PASTE: Final = 1 + (1 << 16)
+# A paste has at most as many bytes as a block and the line end before it. Bars on one line are
+# searched for in each line of it.
+_PASTE: Final = 1 + TEXT_BLOCK
 _TWO_BARS: Final = lazy_pattern(rb"%\|[^\n\r]{0,2000}%\|")
 
 

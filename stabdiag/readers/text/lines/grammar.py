@@ -44,6 +44,11 @@ QUOTED: Final = (
 # A text that is only a name and its value.
 PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER_PATTERN
 
+# A log is read in blocks of about this many bytes, the fastest of 32 kB to 4 MB: smaller ones
+# repeat the searches for messages and notations, and the matches of larger ones do not fit into the
+# CPU caches.
+TEXT_BLOCK: Final = 1 << 18
+
 # The last words of settings of a loss, and of the time that it takes.
 _NO_LOSS_ENDS: Final = (
     "time",
@@ -276,8 +281,7 @@ class Grammar:
     normalizations: tuple[Normalization, ...] = ()
     has_evaluation_blocks: bool = False
     may_lack_losses: bool = False
-    # The fastest of 32 kB to 4 MB: the matches of a larger block do not fit into the CPU caches.
-    block: int = 1 << 16
+    block: int = TEXT_BLOCK
 
     def sniff(self, data: bytes) -> bool:
         """Return True if cleaned lines include one that only this framework writes."""

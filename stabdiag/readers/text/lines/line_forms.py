@@ -21,14 +21,16 @@ SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")
 # And lines that differ in any digits, or end with a carriage return.
 ALL_DIGITS: Final = bytes.maketrans(b"023456789\r", b"111111111\n")
 _DIGIT_BYTES: Final = b"0123456789"
-# Hashes of adjacent bytes are below this number. They are collected in pieces of this size, which
-# needs little memory.
+# Hashes of three bytes are below this number. Those of five bytes have as many places above it, or
+# more in a long text, which would share most of them with a word that it lacks.
 _HASHES: Final = 1 << 18
+_MAX_HASHES: Final = 1 << 21
 _MIN_WORD: Final = 3
 # So many matches are several.
 _MIN_MATCHES: Final = 2
 # In a longer outline, most texts are ruled out by their hashes.
 _LONG_OUTLINE: Final = 1 << 15
+# Hashes are collected in pieces of this size, which needs little memory.
 _PIECE_BYTES: Final = 1 << 14
 
 
@@ -95,7 +97,9 @@ def _candidates(data: bytes, words: tuple[bytes, ...]) -> list[int]:
         return []
     _, hashes, starts = _word_hashes(words)
     _, mask = _without_digits(data)
-    candidates: list[int] = np.flatnonzero(np.logical_and.reduceat(mask[hashes], starts)).tolist()
+    of_five = _HASHES + ((hashes - _HASHES) & (len(mask) - _HASHES - 1))
+    found = mask[np.where(hashes < _HASHES, hashes, of_five)]
+    candidates: list[int] = np.flatnonzero(np.logical_and.reduceat(found, starts)).tolist()
     return candidates
 
 
@@ -106,10 +110,12 @@ def _without_digits(data: bytes) -> tuple[bytes, Mask]:
     Cached for two texts: a text, and its lines outside records.
     """
     text = b"\n".join({*outline(data).translate(None, _DIGIT_BYTES).split(b"\n")})
-    mask = np.zeros(2 * _HASHES, dtype=np.bool_)
+    size = min(max(_HASHES, 1 << (4 * len(text)).bit_length()), _MAX_HASHES)
+    mask = np.zeros(_HASHES + size, dtype=np.bool_)
     for start in range(0, len(text), _PIECE_BYTES):
-        for hashes in _hashes(text[start : start + _PIECE_BYTES + 4]):
-            mask[hashes] = True
+        threes, fives = _hashes(text[start : start + _PIECE_BYTES + 4])
+        mask[threes] = True
+        mask[_HASHES + (fives & (size - 1))] = True
     return text, mask
 
 
@@ -120,12 +126,12 @@ def _word_hashes(words: tuple[bytes, ...]) -> tuple[Sequence[bytes], Ints, Ints]
     Hashes of three bytes would match a phrase of common words too often.
     """
     forms = [word.translate(None, _DIGIT_BYTES) for word in words]
-    hashes = [fives if len(fives) else threes for threes, fives in map(_hashes, forms)]
+    hashes = [_HASHES + fives if len(fives) else threes for threes, fives in map(_hashes, forms)]
     return forms, np.concatenate(hashes), np.cumsum([0, *map(len, hashes[:-1])])
 
 
 def _hashes(text: bytes) -> tuple[Ints, Ints]:
-    """Return the hashes of each three and each five adjacent bytes, the latter above the former."""
+    """Return the hashes of each three and of each five adjacent bytes."""
     codes = np.frombuffer(text, dtype=np.uint8).astype(np.int64)
     threes = (codes[:-2] << 10) ^ (codes[1:-1] << 5) ^ codes[2:]
-    return threes, ((37 * threes[:-2] + threes[2:]) & (_HASHES - 1)) | _HASHES
+    return threes, 37 * threes[:-2] + threes[2:]
