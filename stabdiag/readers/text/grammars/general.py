@@ -27,7 +27,7 @@ from stabdiag.readers.text.evidence.unknown import evidence_of_totals, unknown_e
 from stabdiag.readers.text.grammars.lists import find_lists, may_have_lists, read_lists
 from stabdiag.readers.text.lines.clean import cleaned, whole_text
 from stabdiag.readers.text.lines.counters import EPOCH, STEP, is_word
-from stabdiag.readers.text.lines.line_forms import may_contain
+from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, OBJECTIVES
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.losses.evaluation import Evaluation
@@ -101,10 +101,12 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
             " as Step 100 | loss: 2.31"
         )
-    start = normalize(head[:_EVALUATION_BYTES], result.normalizations)
-    start = EvaluationBlocks().mark(start) if result.has_evaluation_blocks else start
-    if result.counter == EPOCH and _is_evaluation_first(result, start):
-        result = replace(result, evaluation_first=True)
+    planned_epochs = None
+    if result.counter == EPOCH:
+        start = normalize(head[:_EVALUATION_BYTES], result.normalizations)
+        start = EvaluationBlocks().mark(start) if result.has_evaluation_blocks else start
+        planned_epochs = find_planned_epochs(result, start)
+        result = replace(result, evaluation_first=_is_evaluation_first(result, start))
     columns = read_log(stream, "text", result.grammar)
     if result.has_only_bests:
         columns = replace(columns, left_out=(*columns.left_out, _OTHER_MODELS))
@@ -120,7 +122,7 @@ def read(stream: Stream) -> Columns:
         columns = replace(columns, restarts=(*restarts,) if count == columns.rows else ())
     columns = _counting_epochs(columns) if result.counter == EPOCH else columns
     events = (event, *columns.events)
-    planned = {"total_steps": result.planned_steps, "epochs": find_planned_epochs(result, start)}
+    planned = {"total_steps": result.planned_steps, "epochs": planned_epochs}
     totals = {name: total for name, total in planned.items() if total is not None}
     config = {**totals, **columns.config}
     return replace(
@@ -142,16 +144,18 @@ def _may_be_lists(result: TextEvidence, lists: Mapping[str, list[bytes]]) -> boo
 def _find_bar(head: bytes) -> Bar | None:
     """Return the kind of progress bar at the head of a log."""
     # Few logs have these texts, which are found much faster.
-    if may_contain(head, *_KERAS_STARTS) and _KERAS_BAR.search(head) is not None:
+    if any(start in head for start in _KERAS_STARTS) and _KERAS_BAR.search(head) is not None:
         return Bar.KERAS
-    return Bar.OTHER if b"<" in head and _OTHER_BAR.search(head) is not None else None
+    return Bar.OTHER if b"<" in head and _OTHER_BAR.search(outline(head)) is not None else None
 
 
 def _is_evaluation_first(result: TextEvidence, head: bytes) -> bool:
     """Return True if an evaluation is printed above each training loss, and none below."""
-    kinds = (kind for kind in result.grammar.kinds if isinstance(kind, MeasuredLines | Evaluation))
+    kinds = [kind for kind in result.grammar.kinds if isinstance(kind, MeasuredLines | Evaluation)]
+    if len(kinds) < 2:
+        return False
     starts = [sorted(start for part in kind.find(head) for start in part.starts) for kind in kinds]
-    if len(starts) < 2 or not 0 < len(starts[0]) == len(starts[1]):
+    if not 0 < len(starts[0]) == len(starts[1]):
         return False
     return all(evaluation < loss for loss, evaluation in zip(*starts, strict=True))
 

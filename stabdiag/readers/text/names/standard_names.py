@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from stabdiag.readers.text.lines.grammar import Normalization
@@ -36,8 +36,12 @@ def find_normalizations(data: bytes) -> tuple[Normalization, ...]:
     return (*rows, *find_boosted(ends))
 
 
-def normalize(data: bytes, normalizations: Sequence[Normalization]) -> bytes:
-    """Return a text with standard names. The number of lines stays the same."""
+@lru_cache(maxsize=1)
+def normalize(data: bytes, normalizations: tuple[Normalization, ...]) -> bytes:
+    """Return a text with standard names. The number of lines stays the same.
+
+    Cached, as the first block of a log is often its whole head.
+    """
     changes = 0
     for row in normalizations:
         data, count = re.subn(row.pattern, row.replacement, data)
