@@ -7,25 +7,28 @@ another form if its counter is between the steps of the records around it.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.events import LeftOut
-from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, alternating
 from stabdiag.readers.text.lines.counters import EPOCH, counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import evaluation_prefix
 from stabdiag.readers.text.lines.grammar import TextPart, as_float, is_a_loss
+from stabdiag.readers.text.lines.line_forms import words_in
 from stabdiag.readers.text.lines.tokens import SAVES, has_number
 from stabdiag.readers.text.unread_forms import record_form
 
-# Names of losses and of errors; a log with none of them on other lines costs one search. It skips
-# bytes that begin none of them, but not if any begins with a character set.
-_LOSS_PARTS: Final = lazy_pattern(rb"oss|OSS|Cost|cost|ntropy|nll|NLL|bjective|Error|error|mse|MSE")
+# Parts of names of losses and of errors.
+_LOSS_PARTS: Final = (
+    *(b"oss", b"OSS", b"Cost", b"cost", b"ntropy", b"nll", b"NLL", b"bjective"),
+    *(b"Error", b"error", b"mse", b"MSE"),
+)
 
 _MAX_LINE: Final = 1000
 _MAX_EXAMINED: Final = 64
@@ -67,7 +70,7 @@ class AlternatingLines(Copyable):
         self, data: bytes, unmatched: bytes | None, parts: Iterable[TextPart], line: int
     ) -> None:
         """Add the next block, its lines outside of all parts, and the number of its first line."""
-        may_alternate = unmatched is None or _LOSS_PARTS.search(unmatched) is not None
+        may_alternate = unmatched is None or bool(words_in(unmatched, _LOSS_PARTS))
         if not may_alternate and not self._forms:
             return
         starts, steps = self._records(parts)
@@ -92,10 +95,11 @@ class AlternatingLines(Copyable):
         self, data: bytes, starts: Sequence[int], steps: Sequence[float], first_line: int
     ) -> None:
         """Count the lines of a block between its first and its last record."""
-        end = 0
-        matches = _LOSS_PARTS.finditer(data, 0, starts[-1])
-        examined = 0
-        for match in matches:
+        end = examined = counted = 0
+        number = first_line - 1
+        # A search for the parts that a text has is much faster than for all.
+        parts = re.compile(b"|".join(words_in(data, _LOSS_PARTS)))
+        for match in parts.finditer(data, 0, starts[-1]):
             if match.start() < end:
                 continue
             begin = data.rfind(b"\n", 0, match.start()) + 1
@@ -110,9 +114,9 @@ class AlternatingLines(Copyable):
             if examined > _MAX_EXAMINED:
                 return
             if end - begin <= _MAX_LINE:
-                self._take(
-                    data[begin:end], before, steps[place], first_line + data.count(b"\n", 1, begin)
-                )
+                number += data.count(b"\n", counted, begin)
+                counted = begin
+                self._take(data[begin:end], before, steps[place], number)
 
     def _take(self, line: bytes, before: float, after: float, number: int) -> None:
         """Count a line between two steps."""

@@ -21,7 +21,7 @@ from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, ro
 _MIN_LOST: Final = 3
 _MAX_OUTLINES: Final = 2000
 # Megatron-LM counts nan iterations on each line.
-_NAN_VALUE: Final = lazy_pattern(rb"(?<![\w.])(?<!of )(?:nan|NaN|NAN|Nan)(?![\w.(])")
+_NAN_VALUE: Final = lazy_pattern(rb"(?:nan|NaN|NAN|Nan)(?<![\w.]...)(?<!of ...)(?![\w.(])")
 _TWO_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{2}")
 
 
@@ -73,6 +73,7 @@ class LostLines(Copyable):
         if not self._lost:
             forms_of_block = {*outline(data).split(b"\n")}
             has_nan = may_contain(data, b"nan", b"NaN", b"NAN", b"Nan")
+            has_nan = has_nan and _NAN_VALUE.search(outline(data)) is not None
             if not (has_nan and any(map(_is_lost, forms_of_block))):
                 self._add(forms_of_block)
                 return
@@ -87,9 +88,13 @@ class LostLines(Copyable):
         shapes = [line.translate(ALL_DIGITS) for _, line in others]
         lost = {shape: row_form(shape) for shape in {*shapes} if _is_lost(shape)}
         if lost or self._lost:
-            known = {row_form(shape) for shape in self._outlines}
             forms = {*lost.values(), *self._lost}
-            finite = {shape: row_form(shape) for shape in {*shapes} - {*lost}}
+            # Only shapes that begin like one of these forms may have it.
+            heads = tuple({form.partition(b"0")[0].partition(b" ")[0] for form in forms})
+            known = {row_form(shape) for shape in self._outlines if _begins(shape, heads)}
+            finite = {
+                shape: row_form(shape) for shape in {*shapes} - {*lost} if _begins(shape, heads)
+            }
             for (number, line), shape in zip(others, shapes, strict=True):
                 form = lost.get(shape) or finite.get(shape, b"")
                 if form not in forms:
@@ -117,6 +122,10 @@ class LostLines(Copyable):
                     line=number,
                     text=text.decode("utf-8", "replace"),
                 )
+
+
+def _begins(shape: bytes, heads: tuple[bytes, ...]) -> bool:
+    return shape.lstrip().startswith(heads)
 
 
 def _is_lost(shape: bytes) -> bool:

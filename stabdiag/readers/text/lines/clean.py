@@ -95,8 +95,8 @@ _SPREAD_VALUE: Final = lazy_pattern(
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
 )
 # The last characters of a line that may continue below: within a dict, and before a value.
-_DICT_ENDS: Final = (b",", b"{")
-_VALUE_ENDS: Final = (b":", b"=")
+_DICT_ENDS: Final = (b",\n", b"{\n")
+_VALUE_ENDS: Final = (b":\n", b": \n", b"=\n", b"= \n")
 
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
@@ -246,15 +246,14 @@ def _plain_signs(block: bytes) -> bytes:
 
 def _joined(block: bytes) -> bytes:
     """Return a block of the same length, with dicts and values on several lines joined to one."""
-    lines = outline(block).split(b"\n")
-    ends = {line[-1:] for line in lines}
-    cut = _CUT_DICT.match(block, 1) if not ends.isdisjoint(_DICT_ENDS) else None
+    lines = outline(block) + b"\n"
+    may_have_dicts = any(end in lines for end in _DICT_ENDS)
+    cut = _CUT_DICT.match(block, 1) if may_have_dicts else None
     if cut is not None:
         block = block[:1] + cut[0].replace(b"\n", b" ") + block[cut.end() :]
-    if b"{" in block and not ends.isdisjoint(_DICT_ENDS):
+    if may_have_dicts and b"{" in block:
         block = _SPREAD_DICT.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
-    ends |= {line[-2:-1] for line in lines if line.endswith(b" ")}
-    if not ends.isdisjoint(_VALUE_ENDS):
+    if any(end in lines for end in _VALUE_ENDS):
         block = _SPREAD_VALUE.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
     return block
 
