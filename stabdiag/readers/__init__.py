@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
+from stabdiag.model.roles.choice import assign
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.reader import Reader
@@ -103,7 +106,7 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
 
     It is read again from its file, or from the bytes that were ``kept`` if these are all.
     """
-    if not (columns.left_out or columns.format == "jsonl"):
+    if not (columns.left_out or _ends_without_loss(columns)):
         return columns
     # Imported here, as nearly all logs have one form.
     from stabdiag.readers.later_forms.interleaved import with_interleaved_forms
@@ -122,6 +125,15 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
         return b"".join(pieces)
 
     return with_later_forms(with_interleaved_forms(columns, reopened), reopened)
+
+
+def _ends_without_loss(columns: Columns) -> bool:
+    """Return True if the last of several objects lacks a finite training loss."""
+    name = assign(columns.names).columns.get("loss") if columns.format == "jsonl" else None
+    if name is None:
+        return False
+    loss = columns.load(name)
+    return not (loss.present & np.isfinite(loss.values))[-1:].all()
 
 
 def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
