@@ -89,8 +89,9 @@ def _is_general(name: str, role: str) -> bool:
     """Return True if a name consists only of general words for a role."""
     words = {*name_words(name.removesuffix("/value").removesuffix(".value"))}
     core = _CORE[role]
-    general = core | _OPTIONAL[role] | _PREFIXES
-    return bool(words & core) and words <= general and not is_evaluation(name)
+    if words.isdisjoint(core):
+        return False
+    return words <= core | _OPTIONAL[role] | _PREFIXES and not is_evaluation(name)
 
 
 def takes_over(loss: Column, other: Column, end: int) -> bool:

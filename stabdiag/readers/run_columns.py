@@ -172,13 +172,17 @@ def _with_split_scores(columns: Columns, splits: Sequence[str]) -> Columns:
 
 def _are_runs(names: Sequence[str]) -> bool:
     """Return True for names of runs: optimizers, or a word of a run or a setting with numbers."""
-    words = [{*name_words(_NUMBER_OF_RUN.sub(" ", name.lower()))} for name in names]
-    if len(names) < 2 or not words[0]:
+    if len(names) < 2 or not (first := _words_of_run(names[0])):
         return False
-    if all(not own.isdisjoint(_NAMES_OF_OPTIMIZERS) for own in words):
+    if all(not _NAMES_OF_OPTIMIZERS.isdisjoint(_words_of_run(name)) for name in names):
         return True
-    are_alike = all(own == words[0] for own in words) and all(map(_NUMBER_OF_RUN.search, names))
-    return are_alike and not words[0].isdisjoint(_REPEATED_RUNS | _VARIED_SETTINGS)
+    if first.isdisjoint(_REPEATED_RUNS | _VARIED_SETTINGS):
+        return False
+    return all(_words_of_run(name) == first and _NUMBER_OF_RUN.search(name) for name in names)
+
+
+def _words_of_run(name: str) -> set[str]:
+    return {*name_words(_NUMBER_OF_RUN.sub(" ", name.lower()))}
 
 
 def _names_measure(name: str) -> bool:

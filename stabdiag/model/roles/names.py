@@ -190,12 +190,12 @@ def flagged_split(name: str) -> NameParts | None:
 
 
 _SPLIT_NOUN = lazy_pattern(r"_(?:phase|set|split|stage|loop|mode)$")
+_SPLIT_OF_WORD: Final = {word: split for split in NameParts for word in split.value}
 
 
 def find_split(word: str) -> NameParts | None:
     """Return the split that a word names, or None: valid, ValidationPhase, test set."""
-    key = _SPLIT_NOUN.sub("", normal(word))
-    return next((split for split in NameParts if key in split.value), None)
+    return _SPLIT_OF_WORD.get(_SPLIT_NOUN.sub("", normal(word)))
 
 
 _NO_LOSS_NAME = lazy_pattern(

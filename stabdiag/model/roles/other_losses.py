@@ -106,7 +106,6 @@ def _is_other_value(name: str) -> bool:
 
 def is_of_answers(name: str) -> bool:
     """Return True for rewards/chosen, logits/rejected and logps/chosen, as DPO and KTO log them."""
-    if is_evaluation(name):
+    if _ANSWER_SECTIONS.isdisjoint(name.lower().split("/")[:-1]):
         return False
-    sections, words = {*name.lower().split("/")[:-1]}, {*name_words(name)}
-    return bool(sections & _ANSWER_SECTIONS) and bool(words & _ANSWER_WORDS)
+    return not _ANSWER_WORDS.isdisjoint(name_words(name)) and not is_evaluation(name)

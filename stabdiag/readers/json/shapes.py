@@ -43,10 +43,14 @@ _EXTRA_DATA: Final = "Extra data"
 _LOSS_VALUE: Final = lazy_pattern(r'loss"\s{0,8}:\s{0,8}["\[]{0,2}[-+.\dnNiI]')
 
 
-@lru_cache(maxsize=1)
 def is_document(head: bytes, *, is_complete: bool) -> bool:
-    """Return True if a text is one JSON document, rather than one object per line. Cached."""
-    text = head.removeprefix(b"\xef\xbb\xbf").strip()
+    """Return True if a text is one JSON document, rather than one object per line."""
+    return _is_document(head.removeprefix(b"\xef\xbb\xbf").strip(), is_complete=is_complete)
+
+
+# The only line of a text may be examined as well.
+@lru_cache(maxsize=1)
+def _is_document(text: bytes, *, is_complete: bool) -> bool:
     if text.startswith(b"["):
         if _NUMPY_ARRAY.match(text) or _has_text_below_list(text):
             return False
