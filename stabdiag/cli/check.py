@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -89,7 +89,7 @@ def check(
 
     for log in logs:
         try:
-            for row in _rows(log, run_options, scan_options, skipped, show):
+            for row in _rows(log, logs, scan_options, skipped, show):
                 rows.append(row)
                 if row.severity is None:
                     report_error(f"{row.path}: {row.reason}")
@@ -127,23 +127,31 @@ def _total_key(row: Row) -> str:
 
 def _rows(
     log: str,
-    run_options: RunOptions,
+    logs: Sequence[str],
     scan_options: ScanOptions,
     skipped: SkippedEntries,
     show: Callable[[Report], None],
 ) -> Iterator[Row]:
-    """Yield the row of a log, or of every run in a folder or archive; ``show`` gets each report."""
+    """Yield the row of one of several logs, or of every run in a folder or archive.
+
+    ``show`` gets each report.
+    """
     from stabdiag.scan.report_row import make_row
     from stabdiag.scan.work import rows_of_jobs
     from stabdiag.sources.best import ARCHIVES
     from stabdiag.sources.find import find
 
     if not Path(log).is_dir() and not (Path(log).is_file() and log.lower().endswith(ARCHIVES)):
-        from stabdiag.api import diagnose
+        from stabdiag.sources.names import identity
+        from stabdiag.sources.neighbors import describe_neighbors
+        from stabdiag.sources.read import read_source
 
-        report = diagnose(log, **run_options.run_arguments, baseline=scan_options.references)
-        report = report.ignoring(run_options.project.ignored)
+        judged = frozenset(map(identity, logs))
+        request = replace(scan_options.log_columns, judged=judged)
+        report = scan_options.report(read_source([log], request), refuse=True)
         notify_other_runs(log, report.history.source)
+        if Path(log).is_file() and (neighbors := describe_neighbors(Path(log), judged)):
+            notify(f"{log}: {neighbors}")
         show(report)
         yield make_row(report, log, log)
         return

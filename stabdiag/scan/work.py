@@ -74,13 +74,18 @@ class ScanOptions(Options):
             raise StabdiagError(f"the time limit of a log must be positive, not {self.timeout:g}")
         return super().checked()
 
-    def report(self, log: LoadedLog, manifest: Manifest | None = None) -> Report:
-        """Return the report on a log; ``manifest`` replaces the manifest next to it."""
+    def report(
+        self, log: LoadedLog, manifest: Manifest | None = None, *, refuse: bool = False
+    ) -> Report:
+        """Return the report on a log; ``manifest`` replaces the manifest next to it.
+
+        A folder may contain runs of several tasks: a run of another task is only compared, or
+        refused, if ``refuse`` is set.
+        """
         history, run_manifest = run_found(log, manifest, self)
         report = make_report(history, run_manifest, self.limits, literal=self.literal)
         if self.references is not None:
-            # A folder may contain runs of several tasks: runs of another task are not compared.
-            report = with_baseline(report, self.references, refuse=False)
+            report = with_baseline(report, self.references, refuse=refuse)
         return report.ignoring(self.ignored)
 
     @cached_property

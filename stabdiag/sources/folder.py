@@ -85,13 +85,15 @@ class ReadRequest:
     """How to read a log: its columns and its format (detected by default).
 
     If the log still ``grows``, an unfinished last line is not read. ``run_id`` selects a run of a
-    database that holds several.
+    database that holds several. ``judged`` are the identities of the other logs that are judged,
+    None if this holds for all logs next to this one: they do not count as left out.
     """
 
     format: str | None = None
     is_required: ColumnFilter = every_column
     grows: bool = False
     run_id: str | None = None
+    judged: frozenset[str] | None = frozenset()
 
     def read(self, stream: Stream) -> Columns:
         """Read a log with these options."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath
 
 from stabdiag.errors import NoUsableRecord
@@ -27,7 +28,7 @@ def read_job(job: Job, request: ReadRequest) -> LoadedLog:
     paths = [job_path(job.root, file) for file in job.logs]
     is_url = "://" in (job.root or paths[0])
     if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
-        log = read_source(paths, request)
+        log = read_source(paths, replace(request, judged=None))
         if job.root and is_page_without_log(PurePath(paths[0]), count_losses(log.columns)):
             raise NoUsableRecord(f"{paths[0]}: a page with hardly any losses, not the log of a run")
         return log

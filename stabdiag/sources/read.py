@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,8 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 from stabdiag.readers.unwrapping.compressed import unpacked
 from stabdiag.sources.folder import Container, Folder, LoadedLog, ReadRequest, note
-from stabdiag.sources.neighbors import describe_neighbors
+from stabdiag.sources.names import identity
+from stabdiag.sources.neighbors import describe_neighbors, unread_parts
 from stabdiag.sources.outputs import with_outputs
 from stabdiag.sources.sidecars import Sidecars, file_sidecars, url_sidecars
 
@@ -58,9 +60,17 @@ def read_source(
         manifest = manifest.fill_gaps(log.manifest)
         checkpoints = checkpoints or log.checkpoints
     notes = [note(f"left out: {error}") for error in empty]
-    if len(sources) == 1 and not request.grows and os.path.isfile(sources[0]):  # noqa: PTH113
-        neighbors = describe_neighbors(Path(sources[0]))
+    if (
+        request.judged is not None
+        and len(sources) == 1
+        and not request.grows
+        and os.path.isfile(sources[0])  # noqa: PTH113
+    ):
+        path, read = Path(sources[0]), {*request.judged, *map(identity, columns.files)}
+        neighbors, parts = describe_neighbors(path, read), unread_parts(path, read)
         notes += [note(neighbors)] if neighbors else []
+        left_out = () if parts is None else (parts,)
+        columns = replace(columns, left_out=(*columns.left_out, *left_out))
     return Sidecars(manifest=manifest, events=notes, checkpoints=checkpoints).attach(columns)
 
 

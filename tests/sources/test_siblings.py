@@ -257,8 +257,9 @@ def test_other_hidden_files_are_ignored(stabdiag, tmp_path, name):
     ("name", "others", "shown"),
     [
         ("log.0", ["log.1"], "log.1 has"),
-        ("train.log", ["train.log.1", "train.log.2.gz"], "train.log.1, train.log.2.gz have"),
-        ("out_rank0.txt", ["out_rank1.txt"], "out_rank1.txt has"),
+        ("train.1.log", ["train.2.log", "train.3.log.gz"], "train.2.log, train.3.log.gz have"),
+        ("gpu4.log", ["gpu8.log"], "gpu8.log has"),
+        ("lora_rank0.log", ["lora_rank8.log"], "lora_rank8.log has"),
         ("run.jsonl", ["run2.jsonl"], "run2.jsonl has"),
         ("run1.jsonl", [f"run{n}.jsonl" for n in range(2, 8)], "run4.jsonl and 3 more have"),
         ("run.jsonl", ["other.jsonl", "run.jsonl.bak", "runner.jsonl"], ""),
@@ -272,6 +273,57 @@ def test_a_file_names_those_with_another_number(stabdiag, tmp_path, name, others
     output = " ".join(result.out.split())
     assert ("the same name with another number" in output) == bool(shown)
     assert shown in output
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("out_rank0.log", "out_rank1.log"),
+        ("out-worker-0.jsonl", "out-worker-3.jsonl"),
+        ("run.jsonl", "run_rank1.jsonl"),
+        ("run.jsonl", "rank1/run.jsonl"),
+        ("run.jsonl", "run-resumed.jsonl"),
+        ("run_part1.jsonl", "run_part2.jsonl"),
+        ("run.jsonl", "attempt2/run.jsonl"),
+        ("attempt_1/run.jsonl", "attempt_2/run.jsonl"),
+        ("run.jsonl", "run.jsonl.1"),
+        ("train.log", "train.log.2"),
+    ],
+)
+def test_other_ranks_and_attempts_of_a_file_count_as_not_read(stabdiag, tmp_path, name, other):
+    write(tmp_path, **{name: lines(), other: lines(fails=True)})
+    result = stabdiag("check", tmp_path / name)
+    assert result.code == 2
+    report = api.diagnose(tmp_path / name)
+    assert report.diagnosis.slug == "partly-read"
+    assert f"1 other log of the run: {'../' * name.count('/')}{other}" in report.diagnosis.summary
+    both = stabdiag("check", tmp_path / name, tmp_path / other)
+    assert both.code == 1
+    assert both.out.endswith("2 runs: 1 failed, 1 healthy\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("run_rank0.log", "run_rank1.log"),
+        ("train.log", "departed.log"),
+        ("run.jsonl", "particles.jsonl"),
+        ("version_0/metrics.csv", "version_1/metrics.csv"),
+        ("seed0/run.jsonl", "seed1/run.jsonl"),
+    ],
+)
+def test_files_without_a_loss_and_other_runs_do_not_count(stabdiag, tmp_path, name, other):
+    text = "NCCL INFO Channel 00\n" * 40 if "rank" in other else lines(fails=True)
+    write(tmp_path, **{name: lines(), other: text})
+    assert stabdiag("check", tmp_path / name).code == 0
+    assert api.diagnose(tmp_path / name).diagnosis.slug == "healthy"
+
+
+def test_check_names_the_files_with_another_number(stabdiag, tmp_path):
+    write(tmp_path, **{"run.jsonl": lines(), "run2.jsonl": lines(fails=True)})
+    result = stabdiag("check", tmp_path / "run.jsonl")
+    assert result.code == 0
+    assert "run2.jsonl has the same name with another number and was not read" in result.err
 
 
 def test_files_that_are_read_together_are_not_named(stabdiag, tmp_path):
