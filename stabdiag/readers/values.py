@@ -42,13 +42,15 @@ _INFINITY_PHRASES: Final = (
 PHRASES: Final = (*_NAN_PHRASES, *_INFINITY_PHRASES)
 
 # The spellings of NaN and infinity; to be matched regardless of case. The number of digits that
-# follow 1.#INF depends on the format: 1.#INF00, and 1.#J or 1.$ when a short format rounds it.
-# YAML writes .nan, AIX writes NaNQ.
+# follow 1.#INF depends on the format: 1.#INF00, 1.#INFe+000, and 1.#J or 1.$ when a short format
+# rounds it. YAML writes .nan, AIX writes NaNQ.
 _NAN: Final = (
     r"\.?nan(?:\(\w{0,40}\)|[qf]0?(?!\w)|e[-+]?\d{1,3}|/nan)?|nan\d{2}"
-    r"|1\.(?:\#(?:[qs](?:nan|n[ab]?|o)?|ind?|io|j)\d{0,12}|\$)"
+    r"|1\.(?:\#(?:[qs](?:nan|n[ab]?|o)?|nan|ind?|io|j)\d{0,12}(?:e[-+]?\d{1,4})?|\$)"
 )
-_INFINITY: Final = r"\.?[np]?inf(?:inity|/inf|f0)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
+_INFINITY: Final = (
+    r"\.?[np]?inf(?:inity|/inf|f0)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}(?:e[-+]?\d{1,4})?"
+)
 # A sum or a cell that has no result, as #NUM! and #ZAHL!, and a number wider than its column.
 FAILED_CELL: Final = (
     r"\#[^\s\#!?]{1,12}[!?]|\#(?:div/0|value|num|ref|err(?:or)?|zahl|wert)|overflow(?:ed|error)?"

@@ -359,6 +359,16 @@ def test_invalid_utf8_gives_bad_lines(log):
     assert note == "1 line was not readable in the metric train_loss"
 
 
+def test_values_that_are_no_numbers_are_left_out(log):
+    text = "".join(f"16286977920{n} {3 - n / 60:.3f} {n}\n" for n in range(10, 60))
+    columns = log(f"{text}1628697792060 see below 60\n1628697792061 nil 61\n")
+    (entry,) = columns.left_out
+    assert (entry.count, entry.message) == (
+        2,
+        "2 values of 'train_loss' cannot be read as a number",
+    )
+
+
 def test_unreadable_metrics_are_an_error(log):
     with pytest.raises(LogError, match="expected time, value, step"):
         log("hello\n", format="mlflow-metric")

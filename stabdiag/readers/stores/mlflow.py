@@ -11,6 +11,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -18,6 +19,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
@@ -31,6 +33,9 @@ _OF_A_RUN: Final = lazy_pattern(
     rb"(\d{1,18}) (\S{1,32})(?: (-?\d{1,18})(?: \S+ \S+)?)?\r?", re.ASCII
 )
 
+# The start of a point whose value may be no number.
+_TIME_OF_POINT: Final = lazy_pattern(rb"\d{10,18} \S")
+
 _LONGEST_PARAMETER: Final = 1 << 16
 
 
@@ -39,19 +44,21 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
     points = Points(by_time=True)
     parameters: dict[str, str] = {}
     notes: list[str] = []
+    left_out: list[LeftOut] = []
     for path, stream in files:
         folder, *parts = path.parts
         if folder == "metrics" and parts:
-            notes += _read_metric("/".join(parts), stream, points)
+            notes += _read_metric("/".join(parts), stream, points, left_out)
         elif folder == "params" and parts:
             text = stream.read(_LONGEST_PARAMETER).decode("utf-8", "replace")
             parameters["/".join(parts)] = text.strip()
         elif str(path) == MLFLOW_RUN_NAME:
             text = stream.read(_LONGEST_PARAMETER).decode("utf-8", "replace")
             parameters.setdefault("run_name", text.strip())
-    return points.columns(
+    columns = points.columns(
         source=name, format="mlflow", notes=tuple(notes), config=settings(parameters)
     )
+    return replace(columns, left_out=tuple(left_out))
 
 
 def settings(parameters: Mapping[str, str]) -> dict[str, object]:
@@ -66,9 +73,9 @@ def logged_value(value: float, *, is_nan: bool = False) -> float:
     return math.copysign(math.inf, value) if abs(value) == sys.float_info.max else value
 
 
-def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
-    """Take the points of a metric, and return notes about its file."""
-    unreadable = 0
+def _read_metric(metric: str, stream: Stream, points: Points, left_out: list[LeftOut]) -> list[str]:
+    """Take the points of a metric and its unreadable values, and return notes about its file."""
+    unreadable = values = 0
     unfinished = b""
     for block in blocks(stream):
         # A number without the line end after it may be half a number.
@@ -78,12 +85,16 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
             value = spelled_number(match[2].decode("ascii", "replace")) if match else None
             if match is None or value is None:
                 unreadable += bool(line.strip())
+                values += _TIME_OF_POINT.match(line) is not None
             else:
                 points.add(metric, int(match[3] or 0), value, clock=int(match[1]) / 1000)
     notes = list(stream.notes)
     if unreadable:
         were = plural(unreadable, "line was", "lines were")
         notes.append(f"{were} not readable in the metric {metric}")
+    if values:
+        cannot = f"{plural(values, 'value', 'values')} of {metric!r} cannot be read as a number"
+        left_out.append(LeftOut(code=EventCode.CELLS_LEFT_OUT, message=cannot, count=values))
     if unfinished:
         notes.append(f"the metric {metric} breaks off inside a line; all before that is read")
     return notes
@@ -104,10 +115,12 @@ def read(stream: Stream) -> Columns:
     """Read the file; the metric has the name of the file."""
     metric = "value" if stream.name == STANDARD_INPUT else Path(stream.name).stem
     points = Points(by_time=True)
-    notes = _read_metric(metric, stream, points)
+    left_out: list[LeftOut] = []
+    notes = _read_metric(metric, stream, points, left_out)
     if not points:
         raise NoUsableRecord(f"{stream.name}: no record could be read; expected time, value, step")
-    return points.columns(source=stream.name, format="mlflow-metric", notes=tuple(notes))
+    columns = points.columns(source=stream.name, format="mlflow-metric", notes=tuple(notes))
+    return replace(columns, left_out=tuple(left_out))
 
 
 _SCHEME: Final = "mlflow://"

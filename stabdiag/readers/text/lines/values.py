@@ -64,7 +64,9 @@ _WITH_DECIMALS: Final = lazy_pattern(rb"(nan|inf|NaN|Inf)(?<![\w.]...)\.0{1,6}(?
 _YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
 
 # 1.#QNAN, -1.#IND00, 1.#INF, and 1.#J or 1.$ in a short format: Microsoft's C runtime prints them.
-_MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<![\d.])1\.(?:#[A-Z]{1,8}\d{0,12}|\$)(?![\w$])")
+_MICROSOFT: Final = lazy_pattern(
+    rb"[-+]?(?<![\d.])1\.(?:#[A-Z]{1,8}\d{0,12}(?:e[-+]?\d{1,4})?|\$)(?![\w$])"
+)
 
 # 1.5f-5 in Julia and 1.5D-05 in Fortran. A decimal point tells them from hexadecimal digits.
 _WRITTEN_EXPONENT: Final = lazy_pattern(
