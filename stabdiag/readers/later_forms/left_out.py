@@ -90,6 +90,10 @@ _LETTERS_OF_LINE: Final = lazy_pattern(r"[^\W\d_]{3}")
 _LIST_IN_LINE: Final = lazy_pattern(r"\([^()]{0,400}\)|\[[^\[\]]{0,400}\]")
 _THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?![\d.]))")
 
+_STAMP_IN_LINE: Final = lazy_pattern(
+    r"(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+)
+
 _LOST_NUMBER: Final = lazy_pattern(r"[-+]?(?:nan|inf)(?![a-z])", re.IGNORECASE)
 
 # The same on a line that breaks off: null is lost only if a training loss is null.
@@ -305,7 +309,9 @@ def _continues_count(lines: Sequence[str]) -> bool:
 def fails_in_words(line: str) -> bool:
     """Return True if a line says in words that a value of some step is not finite."""
     # A class without examples has a score of NaN among others.
-    if LOST_VALUE.search(_LIST_IN_LINE.sub("", line)) is None or not any(map(str.isdigit, line)):
+    # A list may hold another one: Box(-inf, inf, (17,), float32)
+    others = _LIST_IN_LINE.sub("", _LIST_IN_LINE.sub("", line))
+    if LOST_VALUE.search(others) is None or not any(map(str.isdigit, _STAMP_IN_LINE.sub("", line))):
         return False
     if _IS_HANDLED.search(line.encode()) is not None:
         return False

@@ -33,8 +33,11 @@ _KEPT_TAIL: Final = 1 << 15
 _KEPT_ABOVE: Final = 1 << 15
 _MAX_LINE: Final = 1000
 
-# A whole number outside a date, a time or another number, and one with decimals.
-_COUNT_IN_LINE: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w+-]|[.:]\d)")
+# A whole number outside a date, a time, a list or another number, and one with decimals. A number
+# of lost values is not a step: 12 NaN values.
+_COUNT_IN_LINE: Final = lazy_pattern(
+    rb"(?<![\w.:/+-])(?<!\d,)(\d{1,12})(?![\w+-]|[.:]\d|,\)| (?:nans?|NaNs?|infs?|NAs?)\b)"
+)
 _NAN_WORD: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
 _DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}[.,]\d")
 

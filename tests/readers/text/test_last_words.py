@@ -282,7 +282,62 @@ def test_the_last_line_of_a_failed_job_is_a_failure(tmp_path, line):
     assert write(tmp_path / "run.log", *TEXT, line) != "healthy"
 
 
-@pytest.mark.parametrize("line", ["best_loss = inf", "min loss: inf", "prev_loss=inf"])
+LABELS = [
+    "[rank5]: ",
+    "(TrainWorker pid=91, ip=10.0.0.3) ",
+    "worker3: ",
+    "2026-01-02 03:04:05,678 - train - ERROR - ",
+    "2026-01-02 03:04:05.678 | ERROR    | app.train:fit:31 - ",
+    "ERROR:train:",
+    "[03:04:05] CRITICAL [rank2]: ",
+]
+
+
+@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MemoryError: Unable to allocate 9.1 GiB for an array",
+        "XlaRuntimeError: DEADLINE_EXCEEDED: a worker did not join",
+        "execution.EnforceNotMet: (Exhausted) Out of memory error on GPU 3.",
+        "the host memory isn't enough for the next batch",
+        "Segmentation fault",
+    ],
+)
+def test_labels_in_front_of_the_last_words_do_not_hide_them(tmp_path, label, line):
+    assert is_message(label + line)
+    assert write(tmp_path / "run.log", *TEXT, label + line) == "stall"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "time to wait: inf",
+        "Box(-inf, inf, (311,), float32)",
+        "filled 312 NaN cells of the table",
+        "AP of class 312: nan",
+        "correlation of one value: nan",
+    ],
+)
+@pytest.mark.parametrize(
+    "label", ["2026-01-02 03:04:05,678 - train - INFO - ", "INFO:train:", "DEBUG | model | "]
+)
+def test_the_name_of_a_logger_is_not_what_its_line_is_about(tmp_path, label, line):
+    assert write(tmp_path / "run.log", *TEXT, label + line) == "healthy"
+    reported = f"{label}NaN detected, the loss is not finite"
+    assert write(tmp_path / "run.log", *TEXT, reported).startswith("nan")
+
+
+@pytest.mark.parametrize(
+    "line", ["the log-likelihood is -inf, stop", "EarlyStopping: metric loss = nan"]
+)
+def test_other_names_of_a_loss_are_reports(tmp_path, line):
+    assert write(tmp_path / "run.log", *TEXT, line).startswith("nan")
+
+
+@pytest.mark.parametrize(
+    "line", ["best_loss = inf", "min loss: inf", "prev_loss=inf", "best loss initialized to inf"]
+)
 def test_a_bound_that_is_infinite_is_no_failure(tmp_path, line):
     assert write(tmp_path / "run.log", *TEXT, line) == "healthy"
 

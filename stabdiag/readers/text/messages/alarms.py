@@ -53,7 +53,7 @@ _NO_ALARM: Final = lazy_pattern(
     # Counts, instructions, the end of helpers, and decimal numbers that are not addresses.
     rb"|^(?:number|count) of "
     rb"|^(?:set|use|pass|add|see|try) |(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
-    rb"(?:\w{0,6}loaders?|workers|threads|servers?|prefetch\w*)(?![\w-])"
+    rb"(?:\w{0,6}loaders?|tensorboard|dashboards?|workers|threads|servers?|prefetch\w*)(?![\w-])"
     rb"|(?<!signal )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,40}(?!\.?\d)"
     rb"|[=:] ?-?\d{1,12}(?:e[-+]?\d{1,3})?\s{0,9}$"
 )

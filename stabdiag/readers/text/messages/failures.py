@@ -47,25 +47,14 @@ _FAILURE_CELLS: Final = {
 # first ones belong to exceptions.
 _EXCEPTION_ANCHORS: Final = (b"rror", b"xception", b"terminate called", b"Check failed")
 _FAILURE_ANCHORS: Final = (
-    *(
-        *_EXCEPTION_ANCHORS,
-        b"ERROR",
-        b"WARN",
-        b"Warn",
-        b"warn",
-        b"FATAL",
-        b"RITICAL",
-        b"bort",
-        b"ABORT",
-        b"iverg",
-        b"ssertion",
-    ),
+    *(*_EXCEPTION_ANCHORS, b"ERROR", b"WARN", b"Warn", b"warn", b"FATAL", b"RITICAL", b"bort"),
+    *(b"ABORT", b"iverg", b"ssertion"),
     *(
         b"NaN",
         *(b"is nan", b"is Nan"),
         *(b"was nan", b"come nan", b"came nan", b"comes nan", b"got nan", b"has nan", b"hit nan"),
         *(b"ned nan", b"ced nan", b"ave nan", b"ted nan", b"tain nan", b"tains nan"),
-        *(b"is inf", b"was inf", b"are inf", b"are nan"),
+        *(b"is inf", b"is -inf", b"was inf", b"are inf", b"are nan"),
         *(b"nan loss", b"or nan", b"inite", b"infinity", b"Infinity", b"to inf", b"to nan"),
         *(b"not a number", b"no longer a number", b"oss nan", b"oss inf"),
         b"verflow detected",
@@ -74,19 +63,8 @@ _FAILURE_ANCHORS: Final = (
         b"verflow encountered",
         *(b"verflow.", b"verflow,", b"verflow;", b"verflowed", b"nderflow"),
     ),
-    *(
-        b":  nan",
-        b": nan",
-        b"=nan",
-        b"= nan",
-        b"(nan",
-        b": inf",
-        b": -inf",
-        b"=inf",
-        b"= inf",
-        b"(inf",
-    ),
-    *(b"(-inf", b"+Inf", b"+inf", b"-Inf"),
+    *(b":  nan", b": nan", b"=nan", b"= nan", b"(nan", b": inf", b": -inf", b"=inf", b"= inf"),
+    *(b"(inf", b"(-inf", b"+Inf", b"+inf", b"-Inf"),
     *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf", b"ound inf"),
     *(b"ered inf", b"ered Inf", b"ected Inf", b"ound Inf"),
     *(b"nan detected", b"nan found", b"nan in ", b"nan encountered", b"nan value"),
@@ -164,7 +142,8 @@ _EXCEPTION_NAME: Final = lazy_pattern(
 _EXCEPTION_PARTS: Final = (b"Error", b"Exception", b"terminate called", b"Check failed")
 _SUBJECT: Final = lazy_pattern(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
-    rb"|parameters?|activations?|logits|model|training|train|optimi(?:zation|[sz]er(?! ?[:=(]))"
+    rb"|parameters?|activations?|logits|likelihood|elbo|model|training|train"
+    rb"|numerical instabilit(?:y|ies)|optimi(?:zation|[sz]er(?! ?[:=(]))"
     rb"|objective|network|the update"
     rb"|cost(?= (?:is|was|became|went|turned)))(?![a-z])"
     + "|损失|梯度|損失|勾配|p(?:e|é)rdida|perd(?:as?|ita)|perte|verlust|отер|strat[ay]".encode()
@@ -190,10 +169,18 @@ _FATAL_WORDS: Final = lazy_pattern(
     rb"|(?:cannot|can't|unable to) (?:continue|go on))"
 )
 
+# The time, name and level of a line about nothing wrong: the name of its logger, such as train, is
+# not what the line is about.
+_CALM_LABEL: Final = lazy_pattern(
+    rb"[^\n\"'=]{0,120}?\b(?:debug|info)\b[\]:|) -]{1,8}(?:[\w.]{1,60}(?::(?! )| - | \| ))?"
+)
+_FOUND_WORDS: Final = lazy_pattern(rb"\b(?:detected|found|encountered|occurred|got)\b")
+
 # The name of a bound, not of what was measured: best_loss = inf.
 _BOUND: Final = lazy_pattern(
     rb"(?<![a-z])(?:best|min|max|minimum|maximum|lowest|highest|prev|previous|init|initial|threshold"
-    rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20} ?[:=] ?[-+]?inf"
+    rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20}"
+    rb"(?: ?[:=]| (?:(?:is|was) )?(?:initiali[sz]ed|set|reset) (?:to|as|with)) ?[-+]?inf"
     rb"|clip\w{0,6}[\w .-]{0,20} ?[:=] ?[-+]?inf"
 )
 
@@ -226,7 +213,10 @@ _EVALUATION_METRIC: Final = lazy_pattern(
     rb"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|metrics?|map|ap|f1|accuracy|auc"
     rb"|score|psnr|fid|bleu)(?![a-z])"
 )
-_TRAINING_PREFIX: Final = lazy_pattern(rb"(?<![a-z])train")
+# Monitored metric loss = nan
+_TRAINING_PREFIX: Final = lazy_pattern(
+    rb"(?<![a-z])train|(?<!val )(?<!eval )(?<!test )metric loss ?[=:] ?[-+]?(?:nan|inf)"
+)
 # A record with a finite loss, and another value that is not finite.
 _FINITE_LOSS: Final = lazy_pattern(
     rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[-+]?\d{1,9}\.\d"
@@ -283,8 +273,10 @@ def _failure_of_form(line: bytes) -> Failure | None:
         return Failure.LOSS
     raised = is_exception(line)
     if not raised:
+        label = _CALM_LABEL.match(text)
+        begin = 0 if label is None or _FOUND_WORDS.search(text) else label.end()
         is_about_training = (
-            _SUBJECT.search(text) or _ENDING.search(text) or _IS_ALONE.fullmatch(text)
+            _SUBJECT.search(text, begin) or _ENDING.search(text) or _IS_ALONE.fullmatch(text)
         )
         if not is_about_training or _is_condition(text):
             return None

@@ -31,10 +31,37 @@ class MessageKind:
     words: tuple[bytes, ...] = (b"",)
 
     def describes(self, line: bytes) -> bool:
-        """Return True if a line is a message of this kind."""
-        if not any(word in line for word in self.words) or self.line.search(line) is None:
+        """Return True if a line is a message of this kind, also behind labels of its process."""
+        if not any(word in line for word in self.words):
             return False
+        if self.line.search(line) is None:
+            message = without_labels(line)
+            if message == line or self.line.search(message) is None:
+                return False
         return not is_source_line(line)
+
+
+# [rank3]: , (TrainWorker pid=4811, ip=10.1.2.3), worker2: , and the time, name and level of a line
+# about an error: 2026-01-02 03:04:05,678 - train - ERROR - , ERROR:train:
+_PROCESS_LABELS: Final = lazy_pattern(
+    rb"\s{0,8}(?:\[[A-Za-z][\w .-]{0,20}\d\]:?|\(\w{1,40} (?:rank=\d{1,6} )?pid=[^)\n]{1,60}\)"
+    rb"|\w{0,12}\d{1,6}:) {1,4}"
+    rb"|[^\na-z\"'=]{0,60}(?:[\w.:/-]{1,60}[ |-]{1,4}|[\w.:/-]{1,60}\] ){0,2}"
+    rb"\b(?:ERROR|CRITICAL|FATAL)\b(?:[\]:|) -]{1,8}(?:[\w.:]{1,60}(?::(?! )| - | \| ))?"
+    rb"|:[\w.]{1,60}:)"
+)
+_MOST_LABELS: Final = 3
+
+
+def without_labels(line: bytes) -> bytes:
+    """Return a line without the labels of its process and the level of an error in front of it."""
+    start = 0
+    for _ in range(_MOST_LABELS):
+        label = _PROCESS_LABELS.match(line, start)
+        if label is None or label.end() == start:
+            break
+        start = label.end()
+    return line[start:]
 
 
 # A line of a program, with a message in it.
@@ -65,6 +92,8 @@ SORTS: Final = (
                 b"emory limit",
                 b"emory exhausted",
                 b"hausted ",
+                b"emory not enough",
+                b"emory isn't enough",
             ),
             *(b"ll available ", "存不足".encode(), "存溢出".encode(), "メモリ不足".encode()),
             *("памяти".encode(), b"memoria insuf", b"moire insuf"),
@@ -82,7 +111,9 @@ SORTS: Final = (
             rb"|\b[Cc]annot allocate (?:vector|memory)|low on resource: \w"
             rb"|using all available (?:RAM|memory)|allocate more memory than"
             rb"|\b[Mm]emory (?:\w{2,4} )?(?:been )?exhausted"
-            rb"|\b[Ee]xhausted (?:\w{1,10} ){0,3}memory"
+            rb"|\b[Ee]xhausted (?:\w{1,10} ){0,3}memory|[Mm]emory (?:is )?(?:not|isn't) enough"
+            rb"|(?<!if )(?<!when )\b[Oo]ut of memory (?:error on|on (?:GPU|device|node)|allocating"
+            rb"|(?:when|while) (?:trying|attempting|allocating))\b"
             + "|(?:显|内)存(?:不足|溢出)|メモリ不足|едостаточно памяти".encode()
             + "|memoria insuficiente|m(?:e|é)moire insuffisante".encode()
         ),
