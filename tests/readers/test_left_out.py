@@ -16,6 +16,8 @@ from stabdiag.readers.later_forms.left_out import fails_in_words, may_hold_loss
         "per-class IoU: [0.91, 0.45, nan, 0.77]  mIoU 0.71",
         "| car   | 0.71 |",
         "Total params: 101,770",
+        "observations: Box(-inf, inf, (17,), float32)",
+        "2026-01-02 03:04:05,678 - app - INFO - time to wait: inf",
         '{"event": "checkpoint", "step": 500, "path": "ckpt/500"}',
     ],
 )
@@ -34,6 +36,8 @@ def test_settings_shapes_and_results_hold_no_loss(line):
         "350,2.31,0.001",
         "epoch 5 | 2.31 | 0.001",
         "state(step=350, loss=nan)",
+        '"| 350 | 2.31 | 0.001 |"',
+        "step: 350, loss: 2.31".encode("utf-16-le").decode(),
     ],
 )
 def test_other_forms_of_records_may_hold_a_loss(line):

@@ -131,8 +131,11 @@ _MAX_CHECKED_CHARS: Final = 4000
 
 
 def may_hold_loss(line: str) -> bool:
-    """Return True if a line that is not a record seems to contain a training loss."""
-    line = line[:_MAX_CHECKED_CHARS]
+    """Return True if a line that is not a record seems to contain a training loss.
+
+    It may be in UTF-16, as Windows appends it to a log in UTF-8.
+    """
+    line = line[:_MAX_CHECKED_CHARS].replace("\0", "")
     if line.startswith(OTHER_PROGRAM) or is_setting(line):
         return False
     if _RECORD.match(line):
@@ -220,7 +223,7 @@ def _cells(line: str) -> tuple[int, int]:
     """
     if _LETTERS_OF_LINE.search(LOST_VALUE.sub("", line)):
         line = _THOUSANDS.sub("", _LIST_IN_LINE.sub("", line))
-    cells = [cell for cell in _DELIMITER.split(line.strip(" []()\r")) if cell.strip()]
+    cells = [cell for cell in _DELIMITER.split(line.strip(" []()\r\"'")) if cell.strip()]
     if cells and not any(map(str.isdigit, cells[0])) and not _NUMBER_CELL.fullmatch(cells[0]):
         return len(cells), 0
     return len(cells), sum(_NUMBER_CELL.fullmatch(cell) is not None for cell in cells)

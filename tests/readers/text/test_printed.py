@@ -176,6 +176,21 @@ def test_a_row_may_begin_with_a_value_that_is_not_finite(history, word):
     assert np.isfinite(loss.values).tolist() == [True] * 6 + [False] * 2
 
 
+@pytest.mark.parametrize("words", ["nan s", "out of range", "see the notes", "not a number"])
+@pytest.mark.parametrize("bad", [range(9, 17), [16], range(3, 17, 3)], ids=str)
+def test_a_row_with_words_as_its_loss_is_left_out(put, words, bad):
+    rows = [f"{n} {words if n in bad else 3 - n / 9:} 0.{n}" for n in range(1, 17)]
+    report = stabdiag.diagnose(put("\n".join(["# step loss grad", *rows, ""])))
+    assert report.diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("remark", ["(best)", "*", "<- saved here"])
+def test_a_remark_behind_a_row_is_no_cell(history, remark):
+    rows = [f"{n} {3 - n / 9:.3f} 0.{n} {remark if n % 3 else ''}" for n in range(1, 17)]
+    loss = history("\n".join(["# step loss grad", *rows])).series["loss"]
+    assert loss.steps.tolist() == [*range(1, 17)]
+
+
 @pytest.mark.parametrize("sign", ["%", "% %", "#", "//"])
 def test_a_table_may_be_in_comments(history, sign):
     text = MATLAB + "".join(

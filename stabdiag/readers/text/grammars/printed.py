@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
@@ -241,7 +242,10 @@ def _tables(data: bytes) -> list[_Table]:
         if tables:
             others, above = tables[-1].others, len(tables[-1].rows)
             full_text = line.decode("utf-8", "replace")
-            others.append(BadLine(line=number, reason=reason, above=above, text=full_text))
+            has_words = inside and table is not None and _has_words_as_loss(table, text)
+            reason = "words in the place of the loss" if has_words else reason
+            bad = BadLine(line=number, reason=reason, above=above, text=full_text)
+            others.append(replace(bad, has_words=has_words))
     return tables
 
 
@@ -301,9 +305,10 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
             return None
         if len(words) == len(table.heading) + 1 and _ROW_TIME.fullmatch(words[-1][0]):
             words.pop()
+        words = _without_remark(words, len(table.heading))
         if len(words) == len(table.heading):
             row = [word[0] for word in words]
-        elif len(row) != len(table.heading):
+        elif len(row) != len(table.heading) and _has_columns(table.heading):
             row = [_lower_cell(name, words) for name in table.heading]
         if count is not None and is_counted and row[:1] == [words[0][0]]:
             row[0] = count[1]
@@ -316,6 +321,22 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
         if not any(losses) or not _continues(table.rows, others):
             return None
     return [None if cell is None else cell.encode() for cell in row]
+
+
+def _without_remark(words: _Cells, width: int) -> _Cells:
+    """Return the numbers of a row without words behind them, such as ``(best)``."""
+    are_words = not any(map(str.isdigit, "".join(word[0] for word in words[width:])))
+    are_numbers = all(_PRINTED_NUMBER.fullmatch(word[0]) for word in words[:width])
+    return words[:width] if are_words and are_numbers else words
+
+
+def _has_words_as_loss(table: _Table, line: str) -> bool:
+    """Return True if a line counts on, and has words in the place of its loss."""
+    words = _BLANK_FREE_TEXT.findall(line)
+    if table.barred or not table.counted or len(words) <= len(table.names):
+        return False
+    at = next(at for at, name in enumerate(table.names) if _is_measure(name, barred=False))
+    return not any(map(str.isdigit, words[at])) and _continues(table.rows, words[:at])
 
 
 def _continues(rows: Sequence[Cells], others: Sequence[str | None]) -> bool:
@@ -344,6 +365,11 @@ def _plain(cell: re.Match[str]) -> str:
     text = written.strip("*`").strip() or written
     numbers = _LISTED_NUMBERS.fullmatch(text) if text.startswith("[") else None
     return numbers[1] if numbers else text
+
+
+def _has_columns(heading: _Cells) -> bool:
+    """Return True if more than one blank is between two names, so that cells are below them."""
+    return any(name.start() - before.end() > 1 for before, name in pairwise(heading))
 
 
 def _lower_cell(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:
