@@ -67,7 +67,8 @@ def read_source(
         and os.path.isfile(sources[0])  # noqa: PTH113
     ):
         path, read = Path(sources[0]), {*request.judged, *map(identity, columns.files)}
-        neighbors, parts = describe_neighbors(path, read), unread_parts(path, read)
+        neighbors = describe_neighbors(path, read)
+        parts = None if _are_ranks(columns) else unread_parts(path, read)
         notes += [note(neighbors)] if neighbors else []
         left_out = () if parts is None else (parts,)
         columns = replace(columns, left_out=(*columns.left_out, *left_out))
@@ -117,6 +118,15 @@ def _with_ranks(path: Path, columns: Columns, request: ReadRequest) -> Columns:
         with open_stream(str(other)) as stream:
             others.append(request.read(stream))
     return merge_ranks(columns, others) if others else columns
+
+
+def _are_ranks(columns: Columns) -> bool:
+    """Return True if the recorder's logs of all ranks were joined."""
+    if not isinstance(columns.config.get("config"), Mapping):
+        return False
+    from stabdiag.sources.ranks import RANKS
+
+    return RANKS in columns.names
 
 
 def _remote(url: str, request: ReadRequest) -> LoadedLog:
