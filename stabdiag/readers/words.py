@@ -186,15 +186,18 @@ def _as_float(value: float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-# Dates, durations, positions such as 10/600, and counts such as 5k and 1 500. What ``datetime``
-# does not take: 2026/01/02, and the name of a zone, which is ignored: only differences matter.
+# Dates, durations, positions such as 10/600 and 3 of 80, and counts such as Epoch 3, 5k and 1 500.
+# What ``datetime`` does not take: 2026/01/02, and the name of a zone, which is ignored: only
+# differences matter.
 _SLASHES: Final = r"(?a)(\d{4})/(\d\d)/(\d\d)(?=[ T]|$)"
 _ZONE_NAME: Final = r"(?a) ?\b(?:UTC|GMT|[A-Z]{2,3}T)$"
 
 # "1:02:03.5", "1 day, 2:03:04": how Python prints a duration. No run takes more digits.
 _DURATION: Final = r"(?a)(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d):(\d\d(?:[.,]\d{1,20})?)"
 _COUNT_IN_WORDS: Final = (
-    r"(?a)~?(?:(\d{1,12})/[1-9]\d{0,11}"
+    r"(?a)~?(?:(\d{1,12})(?: {0,12}/ {0,12}| of )[1-9]\d{0,11}"
+    r"|(?i:epoch|ep|step|iter|iteration|round|gen|generation|episode)[ _.:#-]{0,3}(\d{1,12})"
+    r"(?:(?: {0,12}/ {0,12}| of )[1-9]\d{0,11})?"
     r"|([1-9]\d{0,2}(?:[ _'\u00a0\u2009\u202f]\d{3}){1,4})|(\d{1,6}(?:\.\d{1,3})?) ?([kKM]))"
 )
 _UNITS_OF_COUNTS: Final = {"k": 1e3, "K": 1e3, "M": 1e6}
@@ -217,7 +220,7 @@ def spelled_seconds(words: Sequence[str]) -> Floats | None:
 
 
 def leading_counts(words: Sequence[str]) -> Floats | None:
-    """Return the first numbers of positions such as 10/600, and counts such as 5k and 1 500.
+    """Return the first numbers of positions such as 10/600, and counts such as Epoch 3 and 5k.
 
     None if there is any other text.
     """
@@ -227,10 +230,10 @@ def leading_counts(words: Sequence[str]) -> Floats | None:
     return np.array([_count(*match.groups()) for match in matches if match])
 
 
-def _count(position: str, grouped: str, number: str, unit: str) -> float:
+def _count(position: str, named: str, grouped: str, number: str, unit: str) -> float:
     if unit:
         return round(float(number) * _UNITS_OF_COUNTS[unit], 3)
-    return float(position or re.sub(r"\D", "", grouped))
+    return float(position or named or re.sub(r"\D", "", grouped))
 
 
 def _seconds(text: str) -> float | None:
