@@ -45,6 +45,21 @@ def test_the_longest_table_is_read(written):
     assert stabdiag.read(written(text)).series["loss"].steps[0] == 11000
 
 
+@pytest.mark.parametrize("rule", ["", "------  -------  ------  ------\n"])
+@pytest.mark.parametrize("name", ["cost", "loss"])
+def test_a_heading_above_the_rows_of_each_epoch(written, rule, name):
+    options = "".join(f"l_{n}: (None, {n})\n" for n in range(12))
+    heading = f"split     epoch    {name}    cerr\n{rule}"
+    epochs = "".join(
+        f"{heading}trn       {n:5}    {2 - n / 10:.2f}    0.18\ndev       {n:5}    1.90    0.20\n"
+        for n in range(6)
+    )
+    series = stabdiag.read(written(options + epochs)).series
+    assert series["loss"].steps.tolist() == [0, 1, 2, 3, 4, 5]
+    assert series["loss"].values.tolist() == [2.0, 1.9, 1.8, 1.7, 1.6, 1.5]
+    assert set(series["eval_loss"].values) == {1.9}
+
+
 @pytest.mark.parametrize("heading", ["", "step rmse_val rmse_trn\n"])
 def test_rows_below_other_lines_continue_the_table(written, heading):
     text = ABOVE + "step rmse_val rmse_trn\n" + rows() + BELOW + heading + "7000 nan nan\n" + BELOW

@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import find_split
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammars.printed import short_table
@@ -141,6 +142,8 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
         if row is not None and (not rows or len(row) == len(rows[-1])):
             rows.append(row)
             continue
+        if rows and line.strip() and line in above:
+            continue  # the heading is repeated
         if rows:
             yield _Block(above=above, rows=rows)
             above = []
@@ -150,9 +153,14 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
 
 
 def _counts(rows: Sequence[_Row]) -> bool:
-    """Return True if there are enough rows, and a cell of each is a count that rises."""
+    """Return True if there are enough rows, and a cell of each is a count that rises.
+
+    Each split may have a row, with the same count.
+    """
     if len(rows) < _MIN_ROWS:
         return False
+    if find_split(rows[0][0]) is not None:
+        rows = [row for row in rows if row[0] == rows[0][0]]
     columns = (column for column in zip(*rows, strict=True) if all(map(_COUNT.fullmatch, column)))
     return any(all(int(a) < int(b) for a, b in pairwise(column)) for column in columns)
 
@@ -187,12 +195,13 @@ def _names(line: str, columns: int) -> _Row | None:
 
 
 def _row(line: str) -> _Row | None:
-    """Return the cells of a line if all are numbers, or None."""
+    """Return the cells of a line if all are numbers, except the split in the first, or None."""
     if len(line) > _MAX_ROW_LENGTH:
         return None
     text = with_joined_words(line).strip(_EDGE_MARKS)
     for separator in _SEPARATORS:
         cells = (*map(str.strip, separator.split(text)),)
-        if len(cells) >= _MIN_EXCERPT_CELLS and all(map(_EXCERPT_CELL.fullmatch, cells)):
+        numbers = cells[1:] if find_split(cells[0]) is not None else cells
+        if len(numbers) >= _MIN_EXCERPT_CELLS and all(map(_EXCERPT_CELL.fullmatch, numbers)):
             return cells
     return None
