@@ -14,7 +14,21 @@ LAST_GOOD, STEPS = 30, 60
 
 NOT_FINITE = (
     *("nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e400", "(nan)", "-nan(ind)", "nan(ind)"),
-    *("1.#QNAN", "-1.#IND", "1.#INF", "1.#INF00", "-1.#IND00", "nan%", '"nan"', "#NUM!", "***"),
+    *(
+        "1.#QNAN",
+        "-1.#IND",
+        "1.#INF",
+        "1.#INF00",
+        "-1.#IND00",
+        "1.#QNANe+000",
+        "-1.#INDe+00",
+        "1.#INF00e+00",
+        "1.#NAN",
+        "nan%",
+        '"nan"',
+        "#NUM!",
+        "***",
+    ),
     *("tensor(nan)", "tensor(nan, device='cuda:0')", "np.float32(nan)", "array(nan)", "overflow"),
     *("<NaN>", "`nan`", "**NaN**", "~nan", "∞", "-∞", "非数", "#ZAHL!"),
     *("jnp.nan", "float('inf')", "Decimal('NaN')"),
