@@ -112,6 +112,7 @@ LINES = [
     ("step {n} train/nt_xent {loss}", "train/loss"),
     ("step={n} info_nce={loss}", "loss"),
     ("epoch {n} mse_trn={loss} mse_val=4.5", "loss_trn"),
+    ("epoch {n} cost {loss} - cost val: 4.5", "loss"),
     ("Loss at training iteration {n}: {loss}", "Loss"),
     ("Epoch {n}: loss_train/test: {loss}/4.5, accuracy_test: 0.4", "train loss"),
     ("epoch  {n}/60  train {loss}  val 4.5  mr 0.50  lr 8.33e-05", "train loss"),
@@ -139,6 +140,9 @@ NEIGHBORS = [
     ("torch: 2.13.0", {}),
     ("tps: 7,012  tflops: 3.5", {"tps": 7012, "tflops": 3.5}),
     ("val loss: 2,345 tps: 12", {"tps": 12}),
+    ("loss val 2.4 acc test 0.5", {"loss val": 2.4, "acc test": 0.5}),
+    ("Loss Test 2.4, LR 0.1", {"Loss Test": 2.4, "LR": 0.1}),
+    ("err dev 0.25 Loss Valid inf", {"err dev": 0.25, "Loss Valid": float("inf")}),
     ("lr(Warmup): 0.1", {"lr(Warmup)": 0.1}),
     ("loss_ctc inf lr 1e-4 norm: None acc: 0.5", {"lr": 1e-4, "acc": 0.5}),
     (

@@ -121,7 +121,7 @@ _OTHER_LOSS: Final = lazy_pattern(
     r"|(?:squared )?error)"
     # nll/char, bits per token
     r"(?:(?:/| per |_per_)(?:char(?:acter)?|tok(?:en)?|word|byte|symbol|pixel|dim|frame|sample))?"
-    r"((?:_(?:val|valid|validation|eval|test|dev|train|training|trn))?)",
+    r"((?:[ _/-](?:val|valid|validation|eval|test|dev|train|training|trn))?)",
     re.IGNORECASE,
 )
 

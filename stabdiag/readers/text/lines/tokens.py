@@ -93,7 +93,8 @@ _SIGNED_PAIR: Final = (
     % (_NO_VALUE, _TITLE, _OF_WHAT, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
 _SIGNS: Final = (b":", b"=", b" is ", b" was ")
-# And without a sign, loss 2.31, for known names of measurements.
+# And without a sign, loss 2.31, for known names of measurements, which may end with a split.
+_SPLIT_BEHIND: Final = rb"(?: (?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Dd]ev|[Ee]val))?"
 _UNSIGNED_PAIR: Final = (
     rb"(?<![\w./-])(?!%b)"
     rb"((?:(?:[Vv]al(?:idation)?|[Ee]val(?:uation)?|[Tt]est) )?"
@@ -102,8 +103,9 @@ _UNSIGNED_PAIR: Final = (
     rb"|[Pp]erplexity|[Ll]ikelihood|[Oo]bjective|(?:[Ww]in|[Ss]uccess) [Rr]ate"
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|[Cc]ross[_ -]?[Ee]ntropy|nce|nll|NLL|bce|BCE"
     rb"|mse|MSE|elbo|ELBO|[Rr]ewards?(?: mean)?(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)"
-    rb"|[Ee]rr(?:or)?(?=[ \t]{1,4}(?:[-+]?\d{1,9}\.\d|nan|NaN|inf))))"
-    rb"\]?[ \t]{1,24}%b%b(%b)%b" % (_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
+    rb"|[Ee]rr(?:or)?(?=%b[ \t]{1,4}(?:[-+]?\d{1,9}\.\d|nan|NaN|inf)))%b)"
+    rb"\]?[ \t]{1,24}%b%b(%b)%b"
+    % (_NO_VALUE, _SPLIT_BEHIND, _SPLIT_BEHIND, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
 _LOOSE_PAIR: Final = lazy_pattern(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)
 # The same for lines without a sign, in half the time.
