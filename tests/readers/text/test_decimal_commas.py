@@ -74,3 +74,15 @@ def test_groups_lists_and_times_have_no_decimal_commas(line):
 def test_prose_with_commas_is_no_log(read):
     with pytest.raises(LogError):
         read("Der Verlust war 0,25 und dann 0,125, am Ende 0,0625.\n")
+
+
+@pytest.mark.parametrize("other", ["reward={n}.5", "lr 0.001", "val_loss: 9,123.5"])
+def test_a_loss_has_thousands_separators_next_to_a_value_with_a_point(read, other):
+    losses = [3.5, 62, 847, 4102, 93500, 1234567]
+    lines = [f"[ep_{n}00] avg_loss={x:,}  {other.format(n=n)}" for n, x in enumerate(losses, 1)]
+    assert read("\n".join(lines))["loss"].values.tolist() == losses
+
+
+def test_a_loss_with_a_comma_alone_on_its_line_has_no_certain_value(read):
+    series = read("step 1 loss 2.5\nstep 2 loss 2.25\nstep 3 loss 2,125\n")
+    assert series["loss"].values.tolist() == [2.5, 2.25]

@@ -139,7 +139,7 @@ NEIGHBORS = [
     ("Best Val Loss: 0.5 Learning Rate: 0.1", {"Best Val Loss": 0.5, "Learning Rate": 0.1}),
     ("torch: 2.13.0", {}),
     ("tps: 7,012  tflops: 3.5", {"tps": 7012, "tflops": 3.5}),
-    ("val loss: 2,345 tps: 12", {"tps": 12}),
+    ("val loss: 2,345 tps: 12", {"val loss": 2345, "tps": 12}),
     ("loss val 2.4 acc test 0.5", {"loss val": 2.4, "acc test": 0.5}),
     ("Loss Test 2.4, LR 0.1", {"Loss Test": 2.4, "LR": 0.1}),
     ("err dev 0.25 Loss Valid inf", {"err dev": 0.25, "Loss Valid": float("inf")}),

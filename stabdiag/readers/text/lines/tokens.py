@@ -279,7 +279,10 @@ def line_fields(line: bytes) -> Sequence[Field]:
         fields = [item._replace(name=_WITH.sub("", item.name)) for item in fields]
     if b"," not in line:
         return fields
-    # A loss of 2,345 has a decimal comma; a throughput of 7,012 has a thousands separator.
+    # A loss of 2,345 may have a decimal comma, unless another value of its line has a point. A
+    # throughput of 7,012 has a thousands separator.
+    if any(b"." in line[slice(*x.value)] for x in fields):
+        return fields
     return [x for x in fields if not (b"," in line[slice(*x.value)] and is_a_loss(x.name))]
 
 
