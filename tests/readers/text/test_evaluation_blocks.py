@@ -38,6 +38,9 @@ def alternating(heading, after=""):
         "===== Validating =====",
         "2024-01-05 10:00:00,123 - INFO - Evaluating on the test set",
         "[03/10 18:38:38] Validation at epoch 5",
+        "03/10 06:38:38 PM: Validating...",
+        "[Sun Mar 10 18:38:38 2024] Start evaluation",
+        "Mar 10, 2024 6:38:38 PM - Testing",
         "开始验证",
         "└── Validation",
     ],
@@ -55,6 +58,7 @@ def test_a_heading_announces_the_line_of_an_evaluation(series, heading):
         "test_every: 5",
         "saving the best validation model",
         "testing finished in 12 s",
+        "End Val 5",
     ],
 )
 def test_other_lines_are_not_headings(series, heading):

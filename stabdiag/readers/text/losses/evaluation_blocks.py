@@ -20,11 +20,15 @@ from stabdiag.readers.text.lines.grammar import Normalization, is_a_loss
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM
 from stabdiag.readers.text.lines.tokens import line_fields, lines_with_a_loss
 
+# The words of a time: 03:48:28 PM, Thu Sep 26 10:00:01 2019
+_WORD_OF_TIME: Final = (
+    rb"[AP]M(?!\w)|[A-Z][a-z]{2} {1,2}(?=(?:[A-Z][a-z]{2} {1,2})?\d{1,2},? (?:\d{4},? )?\d\d?:\d)"
+)
 # A heading begins with one of these words, after a time and the name of a logger: Validation at
 # epoch 5, testing in eval mode, ===== Start evaluating =====, 开始验证
 _HEADING: Final = lazy_pattern(
     # Two classes in a row would take quadratic time.
-    rb"(?:[\s\d:.,/T=*#>+|\[\]()-]|\xe2\x94[\x80-\xbf]){0,120}"
+    rb"(?:[\s\d:.,/T=*#>+|\[\]()-]|%b|\xe2\x94[\x80-\xbf]){0,120}"
     rb"(?:(?:[a-z_.]{1,40} )?\[?(?:INFO|DEBUG)\]?[\s:|-]{1,6}[\s\d:.,=*#>|\[\]()-]{0,60})?"
     rb"(?:epoch[ :#]{1,3}\d{1,6}[ :,-]{1,4})?"
     rb"(?:(?:start|begin|run|now|perform)(?:ning|ing|s)?(?: the| an| to|,)? )?"
@@ -32,7 +36,7 @@ _HEADING: Final = lazy_pattern(
     rb"|\xe5\xbc\x80\xe5\xa7\x8b(?:\xe9\xaa\x8c\xe8\xaf\x81|\xe6\xb5\x8b\xe8\xaf\x95))"
     rb"(?:[ _](?:in|at|on|of|for|after|the|a|eval(?:uation)?|test|val(?:id(?:ation)?)?|mode"
     rb"|model|set|data|phase|stage|start(?:s|ed|ing)?|begins?|epoch|step|iter(?:ation)?|#?\d{1,9})){0,6}"
-    rb"[^\w]{0,80}$",
+    rb"[^\w]{0,80}$" % _WORD_OF_TIME,
     re.IGNORECASE,
 )
 # Every heading has one of these texts.
