@@ -194,6 +194,7 @@ def test_a_number_behind_a_count_is_named_after_the_file(diagnosed, row, name, r
         "version 1.{n}.{n}",
         "127.0.0.{n} 200 {n}",
         "epoch {n} took {v} s",
+        "{n} [{v} 207.5] [{w} 8.5]",
     ],
 )
 def test_numbers_that_are_no_course(diagnosed, form):

@@ -64,6 +64,9 @@ _TRAINING_COUNTER: Final = lazy_pattern(rb"(?i)\b(?:epochs?|iter(?:ation)?s?|ste
 
 _HAS_WORD: Final = lazy_pattern(rb"(?i)(?<![\d.])[a-z]{2}")
 
+# Several numbers without names: [0.52 207.] and [1.5, 2.5]
+_LIST: Final = lazy_pattern(rb"\[[ \t]*[-+.\d][^\[\]a-zA-Z:=]*[\d.)][ \t,;]+[-+.\d][^\[\]]*\]")
+
 # Source code compares and assigns; a bar is longer.
 _OPERATOR: Final = lazy_pattern(rb"[\w)\]] [-+*/=!]= [\w(-]")
 
@@ -174,11 +177,14 @@ class _RecurringRecords:
         self._groups = groups
         self._epochs = epochs
         self.first, self.last = first, groups[-1][-1].text
-        # [[45311 9] above [13 63]]
-        self._in_matrix = [
-            line.text.startswith(b"[[") or line.text.endswith(b"]]")
-            for line in groups[0]
-            for _ in line.numbers
+        # [[45311 9] above [13 63]], and the vectors of several measures
+        lists = [[m.span() for m in _LIST.finditer(line.text)] for line in groups[0]]
+        self._in_vector = [
+            line.text[:2] == b"[["
+            or line.text[-2:] == b"]]"
+            or (sum(map(len, lists)) > 1 and any(a < begin < b for a, b in spans))
+            for line, spans in zip(groups[0], lists, strict=True)
+            for begin, _ in line.numbers
         ]
         rows = [
             [line.text[begin:end] for line in group for begin, end in line.numbers]
@@ -205,7 +211,7 @@ class _RecurringRecords:
             for at, column in enumerate(self._columns)
             if all(map(bytes.isdigit, column))
             and len({*column}) > 1
-            and not self._in_matrix[at]
+            and not self._in_vector[at]
             and not self._words[at][1]
             and _NO_COUNTERS.isdisjoint(self._words[at][0].lower().split()[-1:])
         }
@@ -232,8 +238,10 @@ class _RecurringRecords:
         return find_words(self._groups[0])
 
     def _may_be_loss(self, at: int) -> bool:
-        """Return True if a column has decimal numbers without a unit."""
-        return not self._words[at][1] and not all(map(float.is_integer, self._values[at]))
+        """Return True if a column has decimal numbers without a unit, and of no vector."""
+        if self._words[at][1] or self._in_vector[at]:
+            return False
+        return not all(map(float.is_integer, self._values[at]))
 
     def _has_value(self, at: int) -> bool:
         """Return True if the line of a column has a number that may be a loss."""
