@@ -13,7 +13,7 @@ from stabdiag.model.text import word_list
 
 _EVALUATION_PART = lazy_pattern(
     r"(^|_)(eval|evaluation|val|vali|vld|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
-    r"\d?(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te|cv)$"
+    r"(?:set)?\d?(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te|cv)$"
     r"|(^|_)cv_(?=(\w+_)?(loss|cost|acc|accuracy|err|error|ppl)(_|$))"
 )
 
@@ -189,7 +189,7 @@ def flagged_split(name: str) -> NameParts | None:
     return find_split(normal(name).removeprefix("is_")) if normal(name).startswith("is_") else None
 
 
-_SPLIT_NOUN = lazy_pattern(r"_(?:phase|set|split|stage|loop|mode)$")
+_SPLIT_NOUN = lazy_pattern(r"(?:_(?:phase|split|stage|loop|mode)|_?set)$")
 _SPLIT_OF_WORD: Final = {word: split for split in NameParts for word in split.value}
 
 

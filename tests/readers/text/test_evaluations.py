@@ -341,3 +341,21 @@ def test_words_after_that_of_an_evaluation_are_no_training_loss(put):
     series = stabdiag.read(put("".join(lines))).series
     assert series["loss"].column == "Training Loss"
     assert series["eval_loss"].column == "Validation Loss"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epoch {n}, trainset loss = {loss}, valset loss = {evaluated}",
+        "epoch {n} trainset: loss {loss} acc 0.5 | testset: loss {evaluated} acc 0.25",
+        "epoch {n} (trainset) loss: {loss}\nepoch {n} (valset) loss: {evaluated}",
+        "epoch {n} loss_trainset={loss} loss_devset={evaluated}",
+    ],
+)
+def test_the_word_for_a_set_may_end_with_set(put, line):
+    text = "".join(
+        line.format(n=n, loss=4 - n / 16, evaluated=5 - n / 16) + "\n" for n in range(1, 21)
+    )
+    series = stabdiag.read(put(text)).series
+    assert series["loss"].values.tolist() == [4 - n / 16 for n in range(1, 21)]
+    assert series["eval_loss"].values.tolist() == [5 - n / 16 for n in range(1, 21)]

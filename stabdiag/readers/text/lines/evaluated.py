@@ -20,8 +20,8 @@ EVALUATED: Final = (VALIDATED, TESTED)
 
 # CV is the set for cross-validation; mi-test and fit_test are names of runs.
 _EVALUATION_WORD: Final = (
-    rb"(?<![A-Za-z])(?<!\w[-_])(?:vali?|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:ing|ion))?"
-    rb"|test(?:ing)?|dev|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
+    rb"(?<![A-Za-z])(?<!\w[-_])(?:(?:vali?|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:ing|ion))?"
+    rb"|test(?:ing)?|dev)(?:set)?|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
 # Every word for an evaluation contains one of these.
 EVALUATION_STEMS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
@@ -34,7 +34,7 @@ _EVALUATION_HEADING: Final = lazy_pattern(
 )
 # A word before the values of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
 _OPENS: Final = lazy_pattern(
-    rb"(?<![\w/.-])(?:%b|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
+    rb"(?<![\w/.-])(?:%b|tr(?:ai)?n(?:ing)?(?:set)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
     rb"(?=[{(\[]?[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _EVALUATION_WORD,
     re.IGNORECASE,
 )
