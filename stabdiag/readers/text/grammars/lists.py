@@ -37,6 +37,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.lines.cells import make_cell_piece
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, NUMBER_TOKEN, as_float, is_a_loss
 from stabdiag.readers.text.lines.measure_words import OTHER_LOSSES, SPLIT, renamed
+from stabdiag.readers.text.names.printed_statements import name_printed_lists
 from stabdiag.readers.unnamed import (
     find_loss,
     is_course,
@@ -149,7 +150,7 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
 
     A list that is the whole text is named after its file, the ``source``.
     """
-    data, fewest = _with_plain_lists(data[:_MAX_BYTES], source)
+    data, fewest = _with_plain_lists(name_printed_lists(data[:_MAX_BYTES]), source)
     lists: dict[str, list[bytes]] = {}
     short: dict[str, list[bytes]] = {}
     for name, values in _named_lists(data, source, lists):

@@ -32,7 +32,7 @@ from stabdiag.readers.text.names.recurring_lines import (
     of_last_run,
     record_pattern,
 )
-from stabdiag.readers.text.names.words_of_numbers import find_score_above, find_words
+from stabdiag.readers.text.names.words_of_numbers import find_name_above, find_words
 from stabdiag.readers.unnamed import (
     find_loss,
     is_named_score,
@@ -111,8 +111,8 @@ def find_positions(head: bytes, source: str) -> Positions | None:
         scored = records.named_after(name_of_values(source).encode())
         if scored is not None or not records.may_have_loss:
             return scored
-    if records.counts_training and (score := find_score_above(head, records.first)):
-        scored = records.named_after(score)
+    if name := find_name_above(head, records.first, is_training=records.counts_training):
+        scored = records.named_after(name)
         if scored is not None:
             return scored
     is_evaluation = assign([name_of_values(source)]).has("eval_loss")

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_a_reward
 from stabdiag.model.roles.scores import score_direction
+from stabdiag.readers.text.lines.grammar import is_a_loss
+from stabdiag.readers.text.names.printed_statements import name_of_column
 from stabdiag.readers.text.names.recurring_lines import Group
 
 # Times, sizes, speeds, percentages and counts such as 2.5 errors are not losses.
@@ -31,7 +34,19 @@ _WORD_ABOVE: Final = lazy_pattern(rb"[A-Za-z][\w@-]{1,20}")
 _LONGEST_HEADING: Final = 120
 
 
-def find_score_above(head: bytes, first: bytes) -> bytes:
+def find_name_above(head: bytes, first: bytes, *, is_training: bool) -> bytes:
+    """Return the measure that a text names above its first record, or nothing.
+
+    It is the loss or reward of a column, or a score above records that count a training: other
+    scores may be those of folds.
+    """
+    column = name_of_column(head, first)
+    if is_a_loss(column.decode()) or is_a_reward(column.decode()):
+        return column
+    return _find_score_above(head, first) if is_training else b""
+
+
+def _find_score_above(head: bytes, first: bytes) -> bytes:
     """Return the score that the line above the first record names, or nothing."""
     above = head[: head.find(first)].rstrip().rpartition(b"\n")[2]
     words = _WORD_ABOVE.findall(above) if len(above) <= _LONGEST_HEADING else []

@@ -1,0 +1,65 @@
+"""Name lists and columns after the statements that print them, in a session or a notebook.
+
+``print(history['loss'])`` and ``print(history['val_loss'])`` are above two lists without names, and
+``df['reward']`` or only its name may be above the rows of a series of pandas.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+
+# print(h.history['loss']), >>> losses, In [3]: df.loss, and the name at its end.
+_PROMPT: Final = rb"[ \t]{0,8}(?:>>> ?|In ?\[\d{0,4}\]: ?)"
+_KEY: Final = rb"[A-Za-z_][\w.]{0,60}\[[\"'][\w/ -]{1,40}[\"']\]"
+_VALUE: Final = rb"(?:%b|[A-Za-z_][\w.]{0,60})" % _KEY
+_STATEMENT: Final = rb"(?:(?:%b)?[ \t]{0,8}print ?\(? ?%b ?\)?|%b%b|%b)[ \t;\r]{0,8}\n" % (
+    _PROMPT,
+    _VALUE,
+    _PROMPT,
+    _VALUE,
+    _KEY,
+)
+_NAME: Final = lazy_pattern(rb"([A-Za-z_][\w/ -]{0,39})(?:[\"']\])?[ \t;)\r]{0,9}\n")
+_LIST: Final = rb"(?:Out ?\[\d{0,4}\]:\s{0,4})?\[[^\[\]]{3,100000}\][ \t\r]{0,8}(?:\n|\Z)"
+_PRINTED: Final = lazy_pattern(
+    rb"(?m)^((?:%b){1,8})[ \t\r\n]{0,8}((?:%b[ \t\r]{0,8}\n?){1,8})" % (_STATEMENT, _LIST)
+)
+_LAST_STATEMENT: Final = lazy_pattern(
+    rb"(?:\A|\n)(?:%b|[ \t]{0,80}[A-Za-z_][\w -]{0,40}\n)(?:Out ?\[\d{0,4}\]:)?\s{0,80}\Z"
+    % _STATEMENT
+)
+_STATEMENT_BYTES: Final = 200
+_ONE_LIST: Final = lazy_pattern(rb"(?m)^(?:Out ?\[\d{0,4}\]:\s{0,4})?(?=\[)")
+
+
+def name_printed_lists(data: bytes) -> bytes:
+    """Return a text with the names of statements in front of the lists below that they print.
+
+    The lists have to be as many as the statements.
+    """
+    return _PRINTED.sub(_named, data) if b"[" in data else data
+
+
+def name_of_column(data: bytes, first: bytes) -> bytes:
+    """Return the name above a column without a heading whose first row this is, or nothing."""
+    above = data[: data.find(first)][-_STATEMENT_BYTES:]
+    statement = _LAST_STATEMENT.search(above)
+    return b"" if statement is None else _names(statement[0])[-1]
+
+
+def _names(statements: bytes) -> list[bytes]:
+    """Return what each statement prints: its last key, or its last attribute."""
+    names: list[bytes] = _NAME.findall(statements)
+    return [name.strip() for name in names]
+
+
+def _named(match: re.Match[bytes]) -> bytes:
+    names = _names(match[1])
+    lists = _ONE_LIST.split(match[2])[1:]
+    if len(names) != len(lists):
+        return match[0]
+    pairs = zip(names, lists, strict=True)
+    return b"\n" + b"".join(b"%b: %b" % pair for pair in pairs)
