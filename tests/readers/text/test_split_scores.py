@@ -102,3 +102,16 @@ def test_a_measure_may_precede_its_splits(series, form):
     lines = (form.format(n=n, x=0.4 + 2 / (n + 1), y=0.5 + 2 / (n + 1)) for n in range(30))
     logged = series("\n".join(lines))
     assert (logged["loss"].values[0], logged["eval_loss"].values[0]) == (2.4, 2.5)
+
+
+def test_the_rows_of_a_printed_table_may_be_splits(tmp_path):
+    path = tmp_path / "train.log"
+    rows = "│ price │ loss │ r2 │\n╞═══════╪══════╪════╡\n"
+    rows += "│ {} │ {} │ 0.5 │\n│ vali │ {} │ 0.25 │\n│ test │ {} │ 0.25 │\n"
+    epochs = (
+        f"Epoch {n}\n{rows.format('train', 4 - n / 8, 5 - n / 8, 6 - n / 8)}\n" for n in range(1, 9)
+    )
+    path.write_text("".join(epochs))
+    series = stabdiag.read(path).series
+    assert series["loss"].values.tolist() == [4 - n / 8 for n in range(1, 9)]
+    assert series["eval_loss"].values.tolist() == [5 - n / 8 for n in range(1, 9)]

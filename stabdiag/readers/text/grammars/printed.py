@@ -26,7 +26,13 @@ from typing import Final, TypeAlias
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_a_reward, is_evaluation, names_split
+from stabdiag.model.roles.names import (
+    NameParts,
+    find_split,
+    is_a_reward,
+    is_evaluation,
+    names_split,
+)
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine, Columns
@@ -79,6 +85,7 @@ _LISTED_NUMBERS: Final = lazy_pattern(
 # What fastai prints behind a row, below no name: (00:13).
 _ROW_TIME: Final = lazy_pattern(r"\((?:\d{1,3}:)?\d\d:\d\d\)")
 
+_SPLIT_NAME: Final = "split"
 _TRIAL_NAME: Final = "trial name"
 _TRIAL_WORD: Final = lazy_pattern(r"\w")
 
@@ -378,6 +385,13 @@ def _lower_cell(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | No
     return next((cell[0] for cell in below), None)
 
 
+def _lists_splits(table: _Table) -> bool:
+    """Return True if the rows begin with several splits, below the name of an output or none."""
+    words = {(row[0] or b"").decode() for row in table.rows}
+    splits = {*map(find_split, words)}
+    return len(splits) > 1 and None not in splits and NameParts.TRAINING in splits
+
+
 def _names_and_rows(table: _Table) -> tuple[tuple[str, ...], list[Cells]]:
     """Return the names and rows of a table, with standard names for a table of spaCy.
 
@@ -386,7 +400,8 @@ def _names_and_rows(table: _Table) -> tuple[tuple[str, ...], list[Cells]]:
     size of gradients.
     """
     if table.names[:2] != _SPACY:
-        return table.names, table.rows
+        first = _SPLIT_NAME if _lists_splits(table) else table.names[0]
+        return (first, *table.names[1:]), table.rows
     parts = (
         name.removeprefix("LOSS ") if _SHARED.match(name) else name for name in table.names[2:]
     )
