@@ -32,7 +32,7 @@ from stabdiag.readers.text.names.recurring_lines import (
     of_last_run,
     record_pattern,
 )
-from stabdiag.readers.text.names.words_of_numbers import find_name_above, find_words
+from stabdiag.readers.text.names.words_of_numbers import find_name_above, find_vectors, find_words
 from stabdiag.readers.unnamed import (
     find_loss,
     is_named_score,
@@ -63,9 +63,6 @@ _NO_COUNTERS: Final = frozenset(
 _TRAINING_COUNTER: Final = lazy_pattern(rb"(?i)\b(?:epochs?|iter(?:ation)?s?|steps?|batch)\Z")
 
 _HAS_WORD: Final = lazy_pattern(rb"(?i)(?<![\d.])[a-z]{2}")
-
-# Several numbers without names: [0.52 207.] and [1.5, 2.5]
-_LIST: Final = lazy_pattern(rb"\[[ \t]*[-+.\d][^\[\]a-zA-Z:=]*[\d.)][ \t,;]+[-+.\d][^\[\]]*\]")
 
 # Source code compares and assigns; a bar is longer.
 _OPERATOR: Final = lazy_pattern(rb"[\w)\]] [-+*/=!]= [\w(-]")
@@ -178,7 +175,7 @@ class _RecurringRecords:
         self._epochs = epochs
         self.first, self.last = first, groups[-1][-1].text
         # [[45311 9] above [13 63]], and the vectors of several measures
-        lists = [[m.span() for m in _LIST.finditer(line.text)] for line in groups[0]]
+        lists = [find_vectors(line.text) for line in groups[0]]
         self._in_vector = [
             line.text[:2] == b"[["
             or line.text[-2:] == b"]]"

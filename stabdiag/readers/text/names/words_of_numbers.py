@@ -29,9 +29,18 @@ _NAME_BEHIND: Final = lazy_pattern(
     rb"| ((?:[A-Za-z]{1,20} )?[Ll]oss)(?=[ \t]{0,8}(?:[,;|)]|\Z))"
 )
 
+# A list of numbers without names: [0.52 207.]
+_NUMBERS_IN_BRACKETS: Final = lazy_pattern(rb"\[[^\[\]A-Za-z:=]{1,200}\]")
+
 # The words of a line above the records: mIoU for each epoch
 _WORD_ABOVE: Final = lazy_pattern(rb"[A-Za-z][\w@-]{1,20}")
 _LONGEST_HEADING: Final = 120
+
+
+def find_vectors(text: bytes) -> list[tuple[int, int]]:
+    """Return the spans of the lists on a line that have several numbers."""
+    lists = _NUMBERS_IN_BRACKETS.finditer(text)
+    return [numbers.span() for numbers in lists if b" " in numbers[0]]
 
 
 def find_name_above(head: bytes, first: bytes, *, is_training: bool) -> bytes:
