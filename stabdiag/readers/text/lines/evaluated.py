@@ -39,6 +39,11 @@ _OPENS: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
+# The time of an evaluation is before its values: Valid. time: 3.02s, loss: 2.4
+_TIME_OF_EVALUATION: Final = lazy_pattern(
+    rb"%b\.?[ _-](?:time|duration)\b" % _EVALUATION_WORD, re.IGNORECASE
+)
+
 # The name of the data right before the first value: Img Val | Loss: 2.3, INFO:main:dev-clean: WER 7
 _DATA_LABEL: Final = lazy_pattern(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,24}[\])]? ){0,3}[A-Za-z][\w-]{0,24})[\])]?"
@@ -96,8 +101,10 @@ def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
     opened = [(0, evaluation_prefix(line, first))]
     opened += [
         (match.end(), evaluation_prefix(match[0], len(match[0])))
-        for match in _OPENS.finditer(line, first)
+        for pattern in (_TIME_OF_EVALUATION, _OPENS)
+        for match in pattern.finditer(line, first)
     ]
+    opened.sort()
     prefixes = [next(text for at, text in reversed(opened) if at <= item.at[0]) for item in fields]
     if fields and not any(prefixes) and (own := _only_evaluation(fields)):
         return [own if score_direction(item.name) is not None else "" for item in fields]
