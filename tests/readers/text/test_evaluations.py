@@ -359,3 +359,15 @@ def test_the_word_for_a_set_may_end_with_set(put, line):
     series = stabdiag.read(put(text)).series
     assert series["loss"].values.tolist() == [4 - n / 16 for n in range(1, 21)]
     assert series["eval_loss"].values.tolist() == [5 - n / 16 for n in range(1, 21)]
+
+
+@pytest.mark.parametrize("name", ["Valid. time", "Validation time", "Test duration"])
+def test_the_time_of_an_evaluation_names_the_split_of_its_loss(put, name):
+    text = "".join(
+        f"* Epoch {n}:\n-> Training time: 85.3s, loss = {1 / n:.4f}\n"
+        f"-> {name}: 3.02s, loss: {1.1 / n:.4f}\n"
+        for n in range(1, 12)
+    )
+    history = stabdiag.read(put(text))
+    assert history.logged("loss").values[-1] == 0.0909
+    assert history.logged("eval_loss").values[-1] == 0.1

@@ -159,6 +159,8 @@ HARMLESS = (
     "Early stopping: will stop if loss becomes nan or inf",
     "Finished with exit code 0",
     "skip_nan_loss: True",
+    "avg_loss_nan  [False]",
+    "loss_nan_count 0",
     "Validation metric F1 is nan, skipping",
     "INFO: loss is finite",
     "numpy RuntimeWarning: overflow encountered in exp",

@@ -251,11 +251,12 @@ OTHER_PAIRS: Final = (
         )
         for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
     ),
-    # And epoch_3: train_loss_2.31_val_loss_2.40
+    # And epoch_3: train_loss_2.31_val_loss_2.40; loss_nan False is no NaN
     Normalization(
         (b"loss_",),
         rb"_(?=[-+\dnNi])(?:(?<=oss_)|(?<=OSS_)|(?<=[aA]cc_)|(?<=ccuracy_))"
-        rb"([-+]?(?:\d{1,12}\.\d{1,12}|[nN]a[nN]|inf))(?:_(?=[A-Za-z])|(?![\w.]))",
+        rb"([-+]?(?:\d{1,12}\.\d{1,12}|[nN]a[nN]|inf))(?:_(?=[A-Za-z])|(?![\w.]))"
+        rb"(?!(?:count|steps)?[ \t:=]{0,8}(?:tensor)?[\[(]?(?:False|0)\b(?!\.))",
         rb": \1 ",
     ),
     # Epoch 3......loss 2.31......val 2.40, loss.......2.31, epoch:3------loss:2.31------val:2.40
