@@ -507,6 +507,13 @@ def test_settings_have_a_direction_of_difficulty(names, way, is_weight):
     }
 
 
+@pytest.mark.parametrize(
+    "name", ["loss_weights", "loss_weights/balanced", "losses/weights/0", "loss_weights.kl"]
+)
+def test_weights_of_losses_are_no_losses(name):
+    assert not assign([name]).columns
+
+
 def test_a_regularizer_is_not_a_discriminator_loss():
     names = ["Loss/G/loss/mean", "Loss/D/reg/mean", "Loss/D/loss/mean", "Loss/r1_penalty/mean"]
     assert find_discriminator_loss(names) == "Loss/D/loss/mean"

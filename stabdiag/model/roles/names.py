@@ -199,7 +199,7 @@ def find_split(word: str) -> NameParts | None:
 
 
 _NO_LOSS_NAME = lazy_pattern(
-    r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weight)(_|$)|grad"
+    r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weights?)(_|$)|grad"
 )
 
 # Compute times of a loss: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss. The
