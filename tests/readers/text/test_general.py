@@ -201,6 +201,32 @@ def test_rising_values_named_like_a_split_are_scores(put):
     assert [*stabdiag.read(put(lines)).series] == ["score/val_score"]
 
 
+@pytest.mark.parametrize("ending", ["", " lr [0.001]", " metric ['0.5']", " scores [0.5, 0.4]"])
+@pytest.mark.parametrize("start", ["", "09:31:04 | INFO | trainer:report:64 - "])
+def test_losses_of_splits_before_a_list(put, start, ending):
+    epochs = "".join(
+        f"{start}Epoch {n} train {2 - n / 30:.4f} test {2.2 - n / 40:.4f}{ending}\n"
+        for n in range(30)
+    )
+    series = stabdiag.read(put(epochs)).series
+    assert series["loss"].values.tolist() == [round(2 - n / 30, 4) for n in range(30)]
+    assert series["eval_loss"].steps.tolist() == [*range(30)]
+
+
+@pytest.mark.parametrize("name", ["Untrained loss", "Initial loss", "Loss before the training"])
+def test_the_losses_of_untrained_models_are_not_those_of_the_epochs(put, name):
+    starts = "".join(f"starting\n{name}: {11 + n % 3}.5\n" for n in range(5))
+    epochs = "".join(f"epoch {n} train {2 - n / 30:.4f} val 1.9{n % 7}\n" for n in range(30))
+    loss = stabdiag.read(put(starts + epochs)).series["loss"]
+    assert loss.values.tolist() == [round(2 - n / 30, 4) for n in range(30)]
+
+
+def test_few_lines_named_after_splits_are_not_the_losses_of_a_log(put):
+    losses = "".join(f"loss: {2 - n / 30:.4f}\n" for n in range(30))
+    scores = "".join(f"epoch {n} train 0.5{n} val 0.4{n}\n" for n in range(5))
+    assert len(stabdiag.read(put(losses + scores)).series["loss"]) == 30
+
+
 def test_an_evaluation_is_not_a_training_loss(values):
     actual = values("text", log("step {n} loss {loss}\n[Validation] step {n} loss: 9.5", 5))
     assert actual["val loss"] == [None, 9.5] * 5

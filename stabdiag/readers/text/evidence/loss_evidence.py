@@ -140,12 +140,9 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     is_frequent_loss = (
         named is not None and named.lines > _FEW_LOSSES and not is_evaluation(named.loss)
     )
-    if is_frequent_loss and not has_only_bests:
-        return named
-    # A text repeats a few lines, which are searched far faster.
-    patterns = (pattern for pattern in (SUMMED, BY_SPLIT) if pattern.search(outline(data)))
-    matches = [match[1] for pattern in patterns if (match := pattern.search(data))]
-    words = [*matches, *(word for word in OTHER_LOSSES if contains(data, word))]
+    if named is not None and is_frequent_loss and not has_only_bests:
+        return _find_denser_splits(named, log) or named
+    words = [*_split_words(data), *(word for word in OTHER_LOSSES if contains(data, word))]
     results = (_evidence_by_word(log, word) for word in words)
     candidates = [result for result in results if result is not None]
     # The names are in the order of preference. Validation perplexity is not a training loss.
@@ -160,6 +157,35 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     if named is not None:
         return best if best is not None and best.lines >= named.lines else _as_bests(named, log)
     return best or evidence_without_loss(log)
+
+
+def _split_words(data: bytes) -> list[bytes]:
+    """Return the words that name a loss by its split or as the sum of others."""
+    # A text repeats a few lines, which are searched far faster.
+    patterns = (pattern for pattern in (SUMMED, BY_SPLIT) if pattern.search(outline(data)))
+    return [match[1] for pattern in patterns if (match := pattern.search(data))]
+
+
+def _find_denser_splits(named: TextEvidence, log: ExaminedLog) -> TextEvidence | None:
+    """Return the evidence of counted losses of splits, if no named loss has a counter on its line.
+
+    Each start of a program may print the loss of the untrained model, above the epochs of the last:
+    ``Initial loss: 11.9`` and ``epoch 3 train 2.31 val 2.40``.
+    """
+    if named.counter is not None and not named.above:
+        return None
+    results = (_evidence_by_word(log, word) for word in _split_words(log.data))
+    return next(
+        (
+            result
+            for result in results
+            if result is not None
+            and result.counter is not None
+            and not result.above
+            and result.lines >= _DENSER * named.lines
+        ),
+        None,
+    )
 
 
 def _as_bests(named: TextEvidence, log: ExaminedLog) -> TextEvidence:

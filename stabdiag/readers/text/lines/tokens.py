@@ -122,6 +122,7 @@ _WHOLE_NUMBER: Final = lazy_pattern(
 _MAX_TOKEN: Final = 80
 _TOKEN: Final = lazy_pattern(rb"\S{1,%d}" % _MAX_TOKEN)
 _MIN_ALTERNATING: Final = 3
+_NAME_LETTERS: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 # val ROC AUC 0.5
 _MAX_WORDS_OF_SCORE: Final = 3
 _WORD_SIGN: Final = lazy_pattern(rb"\w")
@@ -305,13 +306,12 @@ def _alternating(line: bytes) -> Iterator[Field]:
     Each word names the number after it, known or not. Several pairs may follow other words, such as
     the time and the name of a logger.
     """
-    parts = [match.start() for match in _SEPARATOR.finditer(line)]
-    for begin, end in pairwise([-1, *parts, len(line)]):
+    for begin, end in _sections(line):
         # Most sections do not end on a number, which is fast to see.
-        last = line[begin + 1 : end].rsplit(None, 1)[-1:]
+        last = line[begin:end].rsplit(None, 1)[-1:]
         if not last or (len(last[0]) <= _MAX_TOKEN and not _WHOLE_NUMBER.fullmatch(last[0])):
             continue
-        tokens = [token.span() for token in _TOKEN.finditer(line, begin + 1, end)]
+        tokens = [token.span() for token in _TOKEN.finditer(line, begin, end)]
         pairs: list[Field] = []
         while len(tokens) > 1:
             number = _WHOLE_NUMBER.fullmatch(line, *tokens[-1])
@@ -331,6 +331,19 @@ def _alternating(line: bytes) -> Iterator[Field]:
             if line[tokens[-1][0] : tokens[-1][1]].isalpha():
                 del pairs[-1]
             yield from (item for item in reversed(pairs) if _is_score(line, item))
+
+
+def _sections(line: bytes) -> Iterator[Span]:
+    """Yield the spans of the sections of a line, without the name of a list that follows.
+
+    This is the name: ``train 2.31 val 2.40 lr [0.001]``.
+    """
+    parts = [match.start() for match in _SEPARATOR.finditer(line)]
+    for before, end in pairwise([-1, *parts, len(line)]):
+        section = line[before + 1 : end]
+        if line[end : end + 1] == b"[" and section[-1:].isspace():
+            section = section.rstrip().rstrip(_NAME_LETTERS)
+        yield before + 1, before + 1 + len(section)
 
 
 def _words_of_score(line: bytes, tokens: Sequence[Span]) -> int:
