@@ -43,6 +43,9 @@ LABELS = {
     "comment": "# ",
     "comment of C": "// ",
     "loguru": "2024-02-11 09:00:{n:02d}.482 | INFO     | __main__:train:214 - ",
+    "parentheses": "(2024-02-11 09:00:{n:02d}.482 INFO) - train: ",
+    "brackets": "[2024-02-11 09:00:{n:02d}] [INFO] trainer.py:64 - ",
+    "a name and a level": "2024-02-11 09:00:{n:02d},482 | trainer | INFO | ",
     "absl": "I0211 09:00:{n:02d}.482913 140168988 train.py:115] ",
     "indented": "    ",
 }

@@ -38,6 +38,21 @@ _LINE_NUMBER: Final = lazy_pattern(
 # A value behind a step, not behind a line number: 12: 2.31, 12 -> 2.31
 _ONLY_VALUE: Final = lazy_pattern(rb"[^\w\n]{0,8}\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,3})?\W{0,8}$")
 
+# The time, the level and the names of a logger, in any order and between any signs, and the
+# function behind them, which is no counter.
+_LABEL_SIGNS: Final = rb"[ \t|:,()\[\]-]{1,12}"
+_LOGGER_LABEL: Final = (
+    rb"[\[(]?%b%b(?:[\w.<>$/-]{1,80}%b){0,2}?%b%b(?:%b[\w.<>:$-]{1,80}(?: - |: {1,12}))?"
+    % (
+        _DATE,
+        _LABEL_SIGNS,
+        _LABEL_SIGNS,
+        _LEVEL,
+        _LABEL_SIGNS,
+        rb"(?!(?i:epoch|step|iter|batch|round|episode|gen))",
+    )
+)
+
 # Labels at the start of a line, in the order of the attempts.
 _LABELS: Final = tuple(
     lazy_pattern(pattern)
@@ -56,8 +71,7 @@ _LABELS: Final = tuple(
         rb"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|%b) [\w.-]{1,60} [\w./-]{1,60}(?:\[\d{1,9}\])?: "
         % _DATE,
         # loguru, Python's logging, absl, log4j
-        rb"%b \| %b {1,8}\| [^|\n]{1,80}? - " % (_DATE, _LEVEL),
-        rb"%b(?: - [\w.]{1,60})? - %b - " % (_DATE, _LEVEL),
+        _LOGGER_LABEL,
         rb"%b:\w{1,40}:" % _LEVEL,
         rb"[IWE]\d{4} \d\d:\d\d:\d\d\.\d{1,6} {1,4}\d{1,20} [\w.]{1,60}:\d{1,6}\] ",
         rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d %b [\w.$]{1,80}: " % _LEVEL,
