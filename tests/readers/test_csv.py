@@ -94,6 +94,20 @@ def test_quoted_cells_are_read(log):
     assert columns.bad_count == 0
 
 
+@pytest.mark.parametrize("lines", [2, 12, 60, 120])
+@pytest.mark.parametrize("order", [("text", "reward"), ("reward", "text")])
+def test_texts_of_many_lines_are_cells(log, lines, order):
+    text = "\n".join(f'Line {n}, ""so"" it goes' for n in range(lines))
+    rows = ({"text": f'"{text} {n}"', "reward": n / 4} for n in range(12))
+    columns = log(
+        f"step,{order[0]},{order[1]}\n"
+        + "".join(f"{n},{row[order[0]]},{row[order[1]]}\n" for n, row in enumerate(rows))
+    )
+    assert columns.load("step").values.tolist() == [*range(12)]
+    assert columns.load("reward").values.tolist() == [n / 4 for n in range(12)]
+    assert columns.load("text").is_text
+
+
 def test_rows_that_do_not_fit(log):
     columns = log("step,loss,lr\n" + "0,1,2\n" * 20 + "2,3\n3,4,5,6\n4,5,6\n5,6,7,\n5,0.1")
     assert columns.load("step").values.tolist() == [0] * 20 + [4, 5]

@@ -187,8 +187,8 @@ def offset(head: bytes, lines: int) -> int:
 
 
 # A quoted cell may have this many lines, so that an unpaired quote does not swallow the file.
-_MAX_CELL_LINES: Final = 50
-_LONGEST_QUOTED: Final = 1 << 14
+_MAX_CELL_LINES: Final = 200
+_LONGEST_QUOTED: Final = 1 << 16
 # The first row is at most this many lines below its header.
 _MAX_TO_ROW: Final = 8
 
@@ -237,7 +237,8 @@ def read_lines(
             continue
         if line.startswith("#") and _is_comment(line, delimiter, len(parsed.names)):
             continue
-        cells, extra_lines = _row(lines, number - 1, delimiter)
+        row, extra_lines = whole_row(lines, number - 1, delimiter)
+        cells = split_cells(row, delimiter)
         width = len(parsed.names)
         if len(cells) == width + 1 and not cells[-1]:
             cells.pop()
@@ -343,21 +344,19 @@ def _hides_delimiter(cell: str) -> bool:
     return _COUNT_AND_NUMBER.match(cell) is not None
 
 
-def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:
-    """Return the cells of a row, and the number of additional lines of its quoted cells."""
+def whole_row(lines: Sequence[str], at: int, delimiter: str) -> tuple[str, int]:
+    """Return a row, and the number of additional lines of its quoted cells."""
     text = lines[at].rstrip("\r")
-    if not _is_open(text, delimiter):
-        return split_cells(text, delimiter), 0
-    longer = [text]
-    for count, line in enumerate(lines[at + 1 : at + _MAX_CELL_LINES], start=1):
+    longer = [text] if _is_open(text, delimiter) else []
+    for count, line in enumerate(lines[at + 1 : at + _MAX_CELL_LINES] if longer else (), start=1):
         longer.append(line.rstrip("\r"))
         # A line without a quote does not end a cell.
         if '"' in line:
             # Line ends are dropped: a cell of several lines is a text, which is only compared.
             joined = " ".join(longer)
             if not _is_open(joined, delimiter):
-                return split_cells(joined, delimiter), count
-    return split_cells(text, delimiter), 0
+                return joined, count
+    return text, 0
 
 
 def _is_open(text: str, delimiter: str) -> bool:

@@ -27,6 +27,7 @@ from stabdiag.readers.csv.cells import (
     offset,
     split_cells,
     unnamed,
+    whole_row,
 )
 from stabdiag.readers.csv.commented_names import find_commented_names
 from stabdiag.readers.csv.decimal_commas import without_decimal_commas
@@ -103,12 +104,27 @@ def detect_dialect(head: bytes, *, is_complete: bool) -> Dialect | None:
     places = content_lines(lines, _MAX_HEADER_LINE)
     if not places:
         return None
+    if b'"' in head:
+        lines = _with_whole_rows(lines, delimiters_by_count(lines[places[0]])[0])
+        places = content_lines(lines, _MAX_HEADER_LINE)
     dialects = _dialects(head, lines, places)
     first = next(dialects, None)
     if first is None or len(first.names) > _MAX_HEADER_COLUMNS or has_loss(first):
         return first
     # Settings look like a header as well: a header with a loss has priority.
     return next(filter(has_loss, dialects), first)
+
+
+def _with_whole_rows(lines: Sequence[str], delimiter: str) -> list[str]:
+    """Return lines with all lines of each quoted cell on the first of them; the others are blank.
+
+    Texts that a model generated are such cells.
+    """
+    result: list[str] = []
+    while len(result) < len(lines):
+        row, more = whole_row(lines, len(result), delimiter)
+        result += [row, *[""] * more]
+    return result
 
 
 def has_loss(dialect: Dialect) -> bool:
@@ -343,7 +359,7 @@ def describe_words(head: bytes) -> str | None:
     if len(places) < 2:
         return None
     delimiter = delimiters_by_count(lines[places[0]])[0]
-    header, *rows = first_rows([lines[place] for place in places], delimiter)
+    header, *rows = (split_cells(lines[place], delimiter) for place in places)
     if len(header) < 2 or not is_header(header):
         return None
     columns = sorted(range(len(header)), key=lambda column: "loss" not in header[column].lower())
