@@ -42,6 +42,8 @@ def hidden(history):
         ("stage", ("train", "val"), "val/loss"),
         ("dataset", ("train", "val"), "val/loss"),
         ("event", ("train", "val"), "val/loss"),
+        ("dset", ("trn", "dev"), "dev/loss"),
+        ("data_loader", ("Training", "Testing"), "Testing/loss"),
         ("is_train", (True, False), "val/loss"),
         ("isTraining", (True, False), "val/loss"),
         ("is_val", (False, True), "val/loss"),

@@ -38,7 +38,10 @@ _SETTINGS_SECTION = lazy_pattern(
 
 # Columns that name the data split of each record.
 _SPLITS = frozenset(
-    word_list("type phase split mode set stage dataset subset data_split partition event kind name")
+    word_list(
+        "type phase split mode set stage dataset data_set dset subset data_split partition loader "
+        "dataloader data_loader event kind name"
+    )
 )
 
 
