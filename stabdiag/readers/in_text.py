@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.registry import reader
+
+# The key of a number, or of a NaN, in a JSON object.
+_NUMBER_KEY: Final = lazy_pattern(rb'"([^"\\]{1,60})" ?: ?(?=[-\dN]|"NaN|null)')
 
 
 def is_table_in_text(head: bytes, *, is_complete: bool) -> bool:
@@ -23,13 +29,21 @@ def is_table_in_text(head: bytes, *, is_complete: bool) -> bool:
 
 
 def are_objects_in_text(head: bytes) -> bool:
-    """Return True if more lines of a text may name a loss than are JSON objects, and no object may.
+    """Return True if no JSON object of a text may name a loss, and its other lines may be the log.
 
-    A program may print an event, or its configuration, as JSON between the lines of its log.
+    More of them than objects may name a loss, or they are as many and no object has a measure. A
+    program may print an event, the state of an epoch, or its configuration, as JSON between the
+    lines of its log.
     """
-    if b"oss" not in head:
-        return False
     lines = [line.lstrip() for line in head.split(b"\n")]
     objects = [line for line in lines if line.startswith(b'{"')]
-    may_name_loss = any(b"oss" in line for line in objects)
-    return not may_name_loss and sum(b"oss" in line for line in lines) > len(objects)
+    if any(b"oss" in line for line in objects):
+        return False
+    if sum(b"oss" in line for line in lines) > len(objects):
+        return True
+    if 2 * len(objects) > sum(map(bool, lines)):
+        return False
+    from stabdiag.readers.text.lines.measure_words import is_measure
+
+    keys = {key.decode("utf-8", "replace") for line in objects for key in _NUMBER_KEY.findall(line)}
+    return bool(objects) and not any(map(is_measure, keys))

@@ -69,3 +69,22 @@ def test_objects_that_are_the_records_are_not_skipped_for_a_few_other_losses(tmp
     (tmp_path / "run.log").write_text("\n".join(lines))
     with pytest.raises(LogError, match="no column looks like a training loss"):
         api.read(tmp_path / "run.log")
+
+
+@pytest.mark.parametrize("line", ["cost = {}", "loss: {}", "nll {}", "Reward: {}"])
+@pytest.mark.parametrize("value", ['"lr": 0.1', '"event": "epoch"', '"gpu_hours": 1.5'])
+def test_objects_above_the_losses_of_their_epochs(tmp_path, line, value):
+    lines = [
+        f'{{"epoch": {epoch}, {value}}}\n{line.format(round(2 - epoch / 40, 3))}'
+        for epoch in range(1, 41)
+    ]
+    (tmp_path / "run.log").write_text("\n".join(lines))
+    series = api.read(tmp_path / "run.log").series["reward" if "Reward" in line else "loss"]
+    assert series.steps.tolist() == [*range(1, 41)]
+    assert series.values.tolist() == [round(2 - epoch / 40, 3) for epoch in range(1, 41)]
+
+
+def test_objects_with_a_measure_are_the_records(tmp_path):
+    lines = [f'{{"step": {n}, "mse": {2 - n / 40}}}\nsaved model {n}' for n in range(40)]
+    (tmp_path / "run.log").write_text("\n".join(lines))
+    assert len(api.read(tmp_path / "run.log").series["loss"]) == 40
