@@ -191,6 +191,12 @@ _AT_START: Final = (
 _COUNT_AS_KEY: Final = (
     rb"(?m)^([ \t]{0,4})[\"']?(\d{1,9})[\"']?(?=:[ \t\r]{0,8}\n[ \t]{1,12}[\w\"'][^\n:]{0,60}: )"
 )
+# A count alone on the line above its values: #10, E10, t=10, [10], --- 10 ---
+_COUNT_ALONE: Final = (
+    rb"(?m)^([ \t]{0,4}[#\[(=*-]{0,12} ?)(?:[A-Za-z]{1,2} ?[=:]? ?)?"
+    rb"(\d{1,9})(?=(?:/\d{1,9})?[ \t\])=*:.-]{0,12}\r?$)"
+)
+_WORD_OF_COUNT: Final = rb"(?i)(?<![a-z])(?:epoch|step|iter|round|batch|episode|update|game|gen)"
 # A line names one of these next to a counter without a blank.
 _GLUED_MEASURES: Final = (b"oss", b"eward", b"itness", b"core")
 
@@ -199,6 +205,7 @@ def _glued_counters(data: bytes, head: bytes) -> Iterator[Normalization]:
     """Yield the replacements that separate a rising counter from its word."""
     if not any(measure in head for measure in _GLUED_MEASURES):
         return
+    yield from _counts_alone(head)
     glued = ((_AT_START % words, replacement) for words, replacement in _GLUED_WORDS)
     for pattern, replacement in (*glued, (_COUNT_AS_KEY, rb"\1step \2 ")):
         counts = [int(match[2]) for match in re.finditer(pattern, head)]
@@ -206,6 +213,25 @@ def _glued_counters(data: bytes, head: bytes) -> Iterator[Normalization]:
             counts += _counts_of_parts(data, pattern)
         if len({*counts}) >= _MIN_COUNTS and all(a <= b for a, b in pairwise(counts)):
             yield Normalization((), pattern, replacement)
+
+
+def _counts_alone(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names counts on lines of their own, with a measure below each.
+
+    They rise evenly, which elapsed times do not, and no other counter has a name.
+    """
+    if b"\n" not in head or re.search(_WORD_OF_COUNT, outline(head)) is not None:
+        return
+    counts = [*re.finditer(_COUNT_ALONE, head)]
+    strides = {int(after[2]) - int(before[2]) for before, after in pairwise(counts)}
+    if len(counts) < _MIN_COUNTS or len(strides) > 1 or min(strides) < 1:
+        return
+    places = [0, *(place for count in counts for place in count.span())]
+    blocks = [head[end:begin] for end, begin in zip(places[::2], places[1::2], strict=False)]
+    measured = [any(measure in block for measure in _GLUED_MEASURES) for block in blocks]
+    # A measure above the first count has its count below it.
+    if measured == [False, *[True] * (len(counts) - 1)]:
+        yield Normalization((), _COUNT_ALONE, rb"\1step \2")
 
 
 def _counts_of_parts(data: bytes, pattern: bytes) -> list[int]:
