@@ -146,3 +146,29 @@ def test_names_and_values_between_bars_in_brackets(tmp_path):
     series = api.read(path).series
     assert series["loss"].values.tolist() == [2.5 - n / 8 for n in range(1, 9)]
     assert series["eval_loss"].values.tolist() == [2.75 - n / 8 for n in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "acc={}/400",
+        "Accuracy: {} / 400",
+        "correct: {}/400",
+        "accuracy {}/400 (12%)",
+        "Acc = {}/400 [12.5%]",
+    ],
+)
+def test_an_accuracy_may_be_a_count_of_a_total(tmp_path, form):
+    path = tmp_path / "train.log"
+    lines = (f"epoch {n} loss {4 - n / 16}, {form.format(10 * n)}\n" for n in range(1, 21))
+    path.write_text("".join(lines))
+    accuracy = api.read(path).series["accuracy"]
+    assert accuracy.values.tolist() == pytest.approx([n / 40 for n in range(1, 21)])
+
+
+@pytest.mark.parametrize("form", ["acc={}/9", "accuracy {}/100.5", "acc 450/400 {}"])
+def test_other_pairs_of_numbers_are_no_accuracy(tmp_path, form):
+    path = tmp_path / "train.log"
+    lines = (f"epoch {n} loss {4 - n / 16}, {form.format(n)}\n" for n in range(1, 9))
+    path.write_text("".join(lines))
+    assert {*api.read(path).series} == {"loss"}

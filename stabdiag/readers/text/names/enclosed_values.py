@@ -1,7 +1,8 @@
 """Rewrite values in pairs, in brackets and behind arrows or ``==`` as a name, a colon and a value.
 
 A log is rewritten if several lines in its head have the name of a loss, an error or a score in
-front of a value: ``('loss', 2.31)``, ``cost -> 2.31``, ``nll == 2.31``, ``MSE(2.31)``.
+front of such a value: ``('loss', 2.31)``, ``cost -> 2.31``, ``nll == 2.31``, ``MSE(2.31)``. An
+accuracy may be a count and a total: ``acc=5401/10000``.
 """
 
 from __future__ import annotations
@@ -56,6 +57,13 @@ _ENCLOSED_VALUE: Final = (
 _ENCLOSED_DECIMAL: Final = rb"(?:\(%b\)|\{%b\}|<%b>|\[%b\](?!:))(?!\w)" % (4 * (_DECIMAL_OR_NAN,))
 _COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1,12}\)"
 
+# acc=5401/10000, val accuracy: 54 / 100, correct 54/100 (54%)
+_CORRECT: Final = (
+    rb"(?i)(?<![a-z_])((?:[a-z]{1,12}[ _])?)(?:acc(?:uracy)?|correct)"
+    rb"([\"']?(?: {0,3}[:=] {0,3}| {1,3}))(\d{1,9}) ?/ ?(\d{2,9})"
+    rb"(?: ?[(\[]\d{1,3}(?:\.\d{1,9})? ?%?[)\]])?(?![\w.])"
+)
+
 # The name before a value.
 _NAME_OF_VALUE: Final = lazy_pattern(
     rb"(?:(?<![\w.'\"/-])|(?<=[(\[]['\"]))([A-Za-z][\w./@-]{0,60}(?: [A-Za-z][\w./@-]{0,30}){0,2})"
@@ -67,6 +75,8 @@ def find_enclosed_values(head: bytes) -> Iterator[Normalization]:
     """Yield the replacements that write a name, a colon and the value."""
     if (b"', " in head or b'", ' in head) and _measures(_END_OF_PAIR, head):
         yield Normalization((), _QUOTED_PAIR, as_named_value)
+    if b"/" in head and is_frequent(_CORRECT, head):
+        yield Normalization((), _CORRECT, _as_accuracy)
     has_sign = any(sign in head for sign in (b"->", b"=>", b"\xe2\x86\x92", b" == "))
     if has_sign and _measures(_ARROW_AND_VALUE, head):
         yield Normalization((), _AFTER_ARROW, rb"\1: ")
@@ -83,6 +93,14 @@ def as_named_value(match: re.Match[bytes]) -> bytes:
     name, value = (text for text in match.groups() if text is not None)
     value = value.strip(b"'\"")
     return b" %b: %b " % (name.strip(), value)
+
+
+def _as_accuracy(match: re.Match[bytes]) -> bytes:
+    """Return the fraction of the correct results, or the text if more are correct than all."""
+    correct, total = int(match[3]), int(match[4])
+    if not 0 < total >= correct:
+        return match[0]
+    return b"%baccuracy%b%.6g" % (match[1], match[2], correct / total)
 
 
 def _measures(pattern: bytes, head: bytes) -> set[bytes]:
