@@ -36,7 +36,8 @@ _MAX_LINE: Final = 1000
 # A whole number outside a date, a time, a list or another number, and one with decimals. A number
 # of lost values is not a step: 12 NaN values.
 _COUNT_IN_LINE: Final = lazy_pattern(
-    rb"(?<![\w.:/+-])(?<!\d,)(\d{1,12})(?![\w+-]|[.:]\d|,\)| (?:nans?|NaNs?|infs?|NAs?)\b)"
+    rb"(?<![\w.:/+-])(?<!\d,)(\d{1,12})"
+    rb"(?![\w+-]|[.:]\d|,\)| (?:nan|NaN|inf|NA)(?:s\b| (?!nan|NaN|inf)[A-Za-z]{3}))"
 )
 _NAN_WORD: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
 _DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}[.,]\d")

@@ -29,6 +29,8 @@ def diagnosis(put, head, *lines):
         "150 ... nan",
         "batch no. 150 gave us a NaN again",
         "nan (150)",
+        "150 nan",
+        "150 inf nan",
     ],
 )
 def test_a_line_that_counts_on_and_is_nan_is_not_ignored(put, head, line):
