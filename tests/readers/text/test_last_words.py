@@ -282,6 +282,38 @@ def test_the_last_line_of_a_failed_job_is_a_failure(tmp_path, line):
     assert write(tmp_path / "run.log", *TEXT, line) != "healthy"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Device 0: out of memory (needed 9.3 GB, free 1.1 GB), exiting",
+        "TASK 91 TIMEOUT: wall time of 08:00:00 exceeded",
+        "cannot write the state: file system is full",
+        "connection to the head of the cluster was lost",
+        "2026-01-02 03:04:05: F core/run.cc:31] Check failed: state.ok()",
+        "Exception ignored in: <f> Fatal Python error: Aborted",
+        "NAN loss!!! exiting",
+    ],
+)
+def test_more_last_words_of_a_job_are_no_end_as_planned(tmp_path, line):
+    assert write(tmp_path / "run.log", *TEXT, line) != "healthy"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ignoring NaN labels in the loss",
+        "masked 31 nan pixels of the loss",
+        "Killing the metrics profiler",
+        "Terminated the background uploader",
+        "NCCL error handling: async",
+        "NCCL timeout is 10 minutes",
+        "OOM killer score: 0",
+    ],
+)
+def test_the_ends_of_helpers_and_settings_are_no_last_words(tmp_path, line):
+    assert write(tmp_path / "run.log", *TEXT, line) == "healthy"
+
+
 LABELS = [
     "[rank5]: ",
     "(TrainWorker pid=91, ip=10.0.0.3) ",

@@ -26,10 +26,11 @@ _ALARM: Final = lazy_pattern(
     rb"|unreachable|unexpected(?:ly)?|interrupted|disappeared|preempt(?:ed|ion)|evicted|cancell?ed"
     rb"|revoked|reclaimed|will (?:be )?terminated?|went down|(?:presumed|declared|is) dead"
     rb"|giving up|gave up|broken pipe|(?:reset|closed) by (?:the |a )?(?:remote )?peer"
-    rb"|lost connection|connection (?:was )?lost|read-only"
+    rb"|lost (?:\w{1,12} ){0,3}connection|connection (?:(?!is|and)\w{1,12} ){0,8}lost|read-only"
     rb"|unable to (?:write|save|open|read|load|reach|connect|allocate|continue)|requeued?"
     rb"|abnormal(?:ly)?|abruptly|oom|not ready|did not respond|out of \w{3,20}|dumped core"
-    rb"|cannot (?:access|write)|timed out|core dumped|disk full|disk is full|stale file handle"
+    rb"|cannot (?:access|write|save|create|continue|proceed)|timed out|core dumped"
+    rb"|(?:disk|file ?system|volume|quota) (?:is )?full|stale file handle"
     rb"|rendezvous closed|is destroyed|(?:will be|being) stopped in|user defined signal \d"
     rb"|endpoint closed|device lost"
     rb"|stopped working|access violation|was hung|hangup|hung up)(?![\w-]|\.\w)"
@@ -37,7 +38,8 @@ _ALARM: Final = lazy_pattern(
 )
 # Words of denials, plans, settings, measures and ends as planned.
 _NO_ALARM: Final = lazy_pattern(
-    rb"(?<![\w-])(?:no|not(?! (?:ready|respond))|(?<!\.)0(?!\.\d)|zero|without|never|none"
+    rb"(?<![\w-])(?:no|not(?! (?:ready|respond))|zero"
+    rb"|(?<!\.)(?<!gpu )(?<!rank )(?<!node )(?<!device )0(?!\.\d)|without|never|none"
     rb"|nobody|skip\w*|retr(?:y|ied|ying|ies)|old|guard|active|ignor\w*|fallback|recover\w*|reconnect\w*"
     rb"|resum\w*|continu\w*|warnings?|deprecat\w*|instead"
     rb"|avoid\w*|prevent\w*|unlikely"
@@ -53,8 +55,11 @@ _NO_ALARM: Final = lazy_pattern(
     # Counts, instructions, the end of helpers, and decimal numbers that are not addresses.
     rb"|^(?:number|count) of "
     rb"|^(?:set|use|pass|add|see|try) |(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
-    rb"(?:\w{0,6}loaders?|tensorboard|dashboards?|workers|threads|servers?|prefetch\w*)(?![\w-])"
-    rb"|(?<!signal )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,40}(?!\.?\d)"
+    rb"(?:\w{0,6}loaders?|workers|threads|servers?|prefetch\w*)(?![\w-])"
+    rb"|(?:kill|terminat|stopp|abort)(?:ing|ed) (?:\w{1,20} ){0,3}"
+    rb"(?:tensorboard|dashboards?|profilers?|uploaders?|monitors?|prefetch\w*)(?![\w-])"
+    # Sizes of memory are no measures of the training.
+    rb"|(?<!signal )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,40}(?!\.?\d| ?[kmgt]i?b\b)"
     rb"|[=:] ?-?\d{1,12}(?:e[-+]?\d{1,3})?\s{0,9}$"
 )
 _QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")

@@ -50,7 +50,7 @@ _FAILURE_ANCHORS: Final = (
     *(*_EXCEPTION_ANCHORS, b"ERROR", b"WARN", b"Warn", b"warn", b"FATAL", b"RITICAL", b"bort"),
     *(b"ABORT", b"iverg", b"ssertion"),
     *(
-        b"NaN",
+        *(b"NaN", b"NAN "),
         *(b"is nan", b"is Nan"),
         *(b"was nan", b"come nan", b"came nan", b"comes nan", b"got nan", b"has nan", b"hit nan"),
         *(b"ned nan", b"ced nan", b"ave nan", b"ted nan", b"tain nan", b"tains nan"),
@@ -189,6 +189,8 @@ _BOUND: Final = lazy_pattern(
 _NONE_COUNTED: Final = lazy_pattern(
     rb"(?:nans?|infs?|infinite|non-?finite)[\w /-]{0,30} ?[:=] ?0\s{0,9}$|(?<!all )\b\d{1,9}"
     rb"(?: of \d{1,9})? (?:sample|utterance)s?\b.{0,40}(?:nan|inf).{0,80}(?:ignor|skipp)ed"
+    rb"|(?:ignor|replac|mask|filter|dropp|skipp|remov|fill)(?:ing|ed) (?:\d{1,9} )?nans?"
+    rb" (?:target|label|pixel|entr|cell|row|input|feature|token|sample|column|annotation)"
     rb"|nans?\b.{0,30}\b(?:data|rows?|labels?|inputs?|features?|columns?|cells)\b.{0,30}"
     rb"\b(?:replac|fill|imput|remov|dropp|mask)ed\b"
 )

@@ -107,7 +107,8 @@ SORTS: Final = (
             rb"|execution failed: Insufficient Memory|error \(2\) ?: out of memory"
             rb"|task \d{1,6}: Out Of Memory|\b[Rr]an out of (?:\w{1,10} )?memory\b"
             rb"|[Ee]xceeded (?:job |step |the )?(?:\w{1,10} )?memory limit"
-            rb"|\bOOM(?:!|:? (?:[Kk]ill|[Ee]rror|occurred|detected|encountered|when |while ))"
+            rb"|\bOOM(?:!|:? (?:[Kk]ill(?!er score)|[Ee]rror|occurred|detected|encountered|when "
+            rb"|while ))"
             rb"|\b[Cc]annot allocate (?:vector|memory)|low on resource: \w"
             rb"|using all available (?:RAM|memory)|allocate more memory than"
             rb"|\b[Mm]emory (?:\w{2,4} )?(?:been )?exhausted"
@@ -144,7 +145,8 @@ SORTS: Final = (
             rb"|[Tt]imed out waiting (?:\d{1,12} ?m?s )?for (?:recv|send|all|barrier|collective"
             rb"|rank|peer)"
             rb"|socket has timed out|[Gg]loo[^\n]{0,200}[Cc]onnection (?:reset|closed) by peer"
-            rb"|collective operation timeout|NCCL (?:timeout|error)|DistBackendError: "
+            rb"|collective operation timeout|DistBackendError: "
+            rb"|NCCL (?:timeout|error)(?! (?:handling|is \d|of \d))"
             rb"|nccl(?:(?:System|Internal|Remote)Error|UnhandledCudaError)"
             rb"|atchdog (?:got stuck|thread terminated)"
         ),
@@ -216,7 +218,7 @@ SORTS: Final = (
             *(b"SIG", b"ignal ", b"Signal", b"CANCELLED", b"core dumped", b"DUE TO", b"xit"),
             *(b"illed", b"illing job", b"egmentation fault", b"us error", b"oint exception"),
             *(b"llegal ", b"bort", b"erminated", b"ode fail", b"off the bus", b"is lost"),
-            *(b"lost communication", b"forcing job", b"xceeded ", b"reempted", b"rashed"),
+            *(b"lost communication", b"forcing job", b"xceeded", b"reempted", b"rashed"),
             *(b"ancel", b"died", b"nterrupted", b"victed", b"unexpectedly", b"make: *"),
             *(b"free", b"alloc(", b"munmap", b"corrupted ", b"smashing", b"atal Python"),
             *(b"MPI_ABORT", b"illing ", b"rminating ", b"nterruption", b"nstance will be"),
@@ -235,7 +237,7 @@ SORTS: Final = (
             rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|\bdouble free or corr"
             rb"|^\w{0,12}(?:free|alloc|munmap_chunk)\w{0,20}\(\): [a-z]"
             rb"|^corrupted (?:size|double)"
-            rb"|stack smashing detected|^Fatal Python error: "
+            rb"|stack smashing detected|\bFatal Python error: "
             rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$"
             rb"|\bKilled\s{1,80}(?:python|torchrun|srun)"
             rb"|\b(?:exited on|terminated by|killed by|died with|caught) signal \d"
@@ -248,6 +250,7 @@ SORTS: Final = (
             rb"|lost communication with"
             rb"|forcing job termination|^mpi\w{2,5}: killing job|job killed[: ]"
             rb"|[Ee]xceeded (?:the |its )?(?:job )?(?:wall ?(?:clock )?time|time limit)"
+            rb"|\b(?:[Ww]all ?(?:clock )?time|time limit)(?: limit)?(?: of \S{1,20})? exceeded"
             rb"|\bSignal: (?:Segm|Abort|Bus|Kill|Term|Float|Illeg)|^Abort\(\d"
             rb"|^pure virtual method called|^[Ss]tack overflow\b"
             rb"|\*\*\* Error in [^\n]{1,80}: (?:free|malloc|double|corr)"
@@ -309,7 +312,7 @@ LONE_EXCEPTION: Final = MessageKind(
         rb"|^\*\* \([A-Z][\w.]{1,60}Error\) \S|^Error: unhandled exception: "
         rb"|^error: process didn't exit successfully: "
         rb"|(?<!\b[Nn]o )\b[Ff]atal (?:error|exception)\b(?! (?:handl|rate|count))"
-        rb"|^(?:F\d{4} \d\d:\d\d:\d\d\.\d|[\d-]{10} \d\d:\d\d:\d\d\.\d{1,9}: F )[^\n]{0,80}\] "
+        rb"|^(?:F\d{4} \d\d:\d\d:\d\d\.\d|[\d-]{10} \d\d:\d\d:\d\d(?:\.\d{1,9})?: F )[^\n]{0,80}\] "
         # Hydra
         rb"|^Error executing job with overrides: "
         # The level of a line, after its time and its place.
