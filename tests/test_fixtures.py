@@ -226,6 +226,7 @@ LATE = "Loss spike that recovered late"
 OTHER_TITLES = {
     "stall": "The run stopped early",
     "frequent-spikes": "A hard batch recurs",
+    "loss-implausible": "The loss jumped far above all before it",
     "lr-never-decays": "The learning rate was still warming up at the end",
     "lr-warmup-mismatch": "The warm-up takes most of the run",
     "initial-loss-off": "The first loss is a sum over the batch",
