@@ -71,13 +71,16 @@ def unread_parts(log: Path, read: Collection[str] = ()) -> LeftOut | None:
         return None
     from stabdiag.sources.logs import MIN_LOSSES, find_logs
 
-    logs = find_logs(Folder(log.parent), entries)
+    folder = Folder(log.parent)
+    logs = find_logs(folder, entries)
     names = sorted(str(other.path) for other in logs if other.losses >= MIN_LOSSES)
     if not names:
         return None
+    # A note says that only a part of many files was inspected.
+    at_least = "at least " if folder.notes else ""
     return LeftOut(
         code=EventCode.LOGS_LEFT_OUT,
-        message=f"{plural(len(names), 'other log')} of the run: "
+        message=f"{at_least}{plural(len(names), 'other log')} of the run: "
         f"{and_more(names, _MAX_NAMED_NEIGHBORS)}",
         count=len(names),
     )
@@ -98,10 +101,11 @@ def _parts(log: Path) -> Iterator[str]:
     yield from (path for path, name in files.items() if _is_attempt(name, own))
     plain = _without(_PROCESS_NUMBER, own)
     ranks = {path: name for path, name in files.items() if _without(_PROCESS_NUMBER, name) == plain}
-    matches = map(_PROCESS_NUMBER.search, [own, *ranks.values()])
-    numbers = [None if match is None else int(match[1]) for match in matches]
+    # node0/log_rank1.txt has two numbers.
+    numbers = [(*map(int, _PROCESS_NUMBER.findall(name)),) for name in (own, *ranks.values())]
+    lasts = [number[-1] if number else None for number in numbers]
     # The first rank may have no number. Other numbers may count the processes of each job.
-    is_job = 0 in numbers or (None in numbers and 1 in numbers)
+    is_job = 0 in lasts or (None in lasts and 1 in lasts)
     if is_job and len({*numbers}) == len(numbers):
         yield from ranks
 

@@ -319,6 +319,14 @@ def test_files_without_a_loss_and_other_runs_do_not_count(stabdiag, tmp_path, na
     assert api.diagnose(tmp_path / name).diagnosis.slug == "healthy"
 
 
+def test_the_ranks_of_a_node_count_as_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("stabdiag.sources.logs._MAX_FILES", 2)
+    write(tmp_path, **{f"node0/log_rank{rank}.jsonl": lines() for rank in range(5)})
+    summary = api.diagnose(tmp_path / "node0" / "log_rank0.jsonl").diagnosis.summary
+    # Not all of them were inspected.
+    assert "at least 2 other logs of the run" in summary
+
+
 def test_check_names_the_files_with_another_number(stabdiag, tmp_path):
     write(tmp_path, **{"run.jsonl": lines(), "run2.jsonl": lines(fails=True)})
     result = stabdiag("check", tmp_path / "run.jsonl")
