@@ -9,8 +9,8 @@ import numpy as np
 
 from stabdiag.assemble.named_columns import NamedColumns
 from stabdiag.assemble.records import MIN_RECORDS
-from stabdiag.model.roles.choice import LOSS_NAMES
 from stabdiag.model.roles.loss_kinds import find_discriminator_loss, is_policy_loss
+from stabdiag.model.roles.name_patterns import LOSS_NAMES
 from stabdiag.model.roles.names import is_auxiliary, name_words, normal
 from stabdiag.readers.columns import Column
 

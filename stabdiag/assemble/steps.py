@@ -89,7 +89,8 @@ def unusual_counters(columns: Columns, names: Mapping[str, str]) -> Iterator[tup
 
     A name that may be of anything comes last, and has to count evenly.
     """
-    free = [name for name in columns.names if name not in {*names.values()}]
+    taken = {*names.values()}
+    free = [name for name in columns.names if name not in taken]
     units = {name: unit for name in free if (unit := counter_unit(name))}
     for name in (*units, *filter(is_plain_counter, free)):
         values = columns.load(name).logged

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
+from operator import itemgetter
 from typing import Final
 
 from stabdiag.model.frozen import frozen
@@ -23,12 +24,12 @@ from stabdiag.model.roles.loss_kinds import (
     loss_parts,
     surrogate_losses,
 )
+from stabdiag.model.roles.name_patterns import PATTERN_ROLES, by_name_pattern
 from stabdiag.model.roles.names import (
     exported_run,
     is_a_loss,
     is_a_reward,
     is_an_lr,
-    is_auxiliary,
     is_evaluation,
     is_setting,
     last_word,
@@ -38,16 +39,16 @@ from stabdiag.model.roles.names import (
     names_results,
     names_split,
     normal,
-    without_evaluation,
     without_run,
 )
 from stabdiag.model.roles.other_losses import is_other_loss
-from stabdiag.model.roles.scores import accuracy_role, is_known_score
+from stabdiag.model.roles.scores import is_known_score
 from stabdiag.model.roles.settings import column_setting
 from stabdiag.model.roles.table import ROLES, Role
 from stabdiag.model.text import and_more, listed, word_list
 
 _ROLE_SPELLINGS = frozenset(name for role in ROLES if not role.several for name in role.names)
+
 
 # A column of this name next to the components of a loss is their sum.
 _SUM = "total"
@@ -173,10 +174,12 @@ class _Choice:
         self.parts: dict[str, tuple[str, ...]] = {}
         self.taken = set(columns.values())
         self._by_name = _by_name(names)
-        self._by_end: dict[str, list[str]] = {}
+        self._known = _by_role((key, [name]) for key, name in self._by_name.items())
+        ends: dict[str, list[str]] = {}
         for name in self.names:
-            if "/" in name:
-                self._by_end.setdefault(last_word(name), []).append(name)
+            if "/" in name and (end := last_word(name)) not in _VAGUE:
+                ends.setdefault(end, []).append(name)
+        self._known_ends = _by_role(ends.items())
 
     def choose(self, role: Role) -> None:
         """Choose the column of a role, if there is one."""
@@ -196,8 +199,7 @@ class _Choice:
 
     def _named(self, role: Role) -> list[str]:
         """Return the columns with a known name of a role, or except for losses its last word."""
-        candidates = (self._by_name[name] for name in role.names if name in self._by_name)
-        columns = [name for name in candidates if name not in self.taken]
+        columns = [name for name in self._known.get(role.name, ()) if name not in self.taken]
         if role.name == "loss" and any(normal(name) == _ESTIMATE for name in columns):
             columns = _without_estimates(columns, self.names)
         if role.name == "memory" and any(is_a_reward(n, of_episodes=True) for n in self.names):
@@ -211,15 +213,19 @@ class _Choice:
         If several sections have one, none is returned: they are components or belong to
         several networks. Ambiguous words do not count.
         """
-        ends = (self._by_end.get(word, ()) for word in role.names if word not in _VAGUE)
-        columns = [name for names in ends for name in names]
-        columns = [name for name in columns if name not in self.taken and not is_evaluation(name)]
+        columns = [
+            name
+            for name in self._known_ends.get(role.name, ())
+            if name not in self.taken and not is_evaluation(name)
+        ]
         if role.name == "weight_norm":
             columns = [name for name in columns if normal(name.rpartition("/")[0]) not in _DIVIDED]
         is_only = len({name.rpartition("/")[0] for name in columns}) == 1
         return columns[:1] if is_only else []
 
     def _matching(self, role: Role) -> list[str]:
+        if role.name not in PATTERN_ROLES:
+            return []
         of_episodes = role.name == "reward" and any(map(counts_games, self.names))
         columns = by_name_pattern(role, self._free(), of_episodes=of_episodes)
         if role.name in _LOSS_ROLES:
@@ -273,6 +279,29 @@ def _by_name(names: Sequence[str]) -> dict[str, str]:
     return columns
 
 
+def _by_role(columns: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
+    """Return the columns of each known name by role, in the order of the names of the role."""
+    roles = _roles_by_name()
+    placed: dict[str, list[tuple[int, list[str]]]] = {}
+    for key, names in columns:
+        for role, place in roles.get(key, ()):
+            placed.setdefault(role, []).append((place, names))
+    return {
+        role: [name for _, names in sorted(entries, key=itemgetter(0)) for name in names]
+        for role, entries in placed.items()
+    }
+
+
+@cache
+def _roles_by_name() -> Mapping[str, Sequence[tuple[str, int]]]:
+    """Return the roles of each known name, with its place among the names of the role."""
+    roles: dict[str, list[tuple[str, int]]] = {}
+    for role in ROLES:
+        for place, name in enumerate(role.names):
+            roles.setdefault(name, []).append((role.name, place))
+    return roles
+
+
 def _is_known(name: str, role: Role) -> bool:
     return normal(name) in role.names or normal(without_run(name)) in role.names
 
@@ -306,9 +335,6 @@ def _describe_other_runs(taken: str, names: list[str]) -> list[str]:
     return [f"the table holds {len(others) + 1} runs; this is {run!r}, not {shown} ({pick})"]
 
 
-# The bounds of a learning rate are used only without another column.
-_BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
-
 # Sections with all columns of a log: history/step.
 _HISTORIES: Final = frozenset(word_list("history hist log logs records training_history"))
 
@@ -324,66 +350,8 @@ _VAGUE: Final = frozenset(
 # Quantities divided by the weights, as in char-rnn: grad/param norm.
 _DIVIDED: Final = frozenset({"grad", "grads", "gradient", "gradients", "update", "updates"})
 
-_TOTAL_WORDS: Final = frozenset({"total", "tot", "overall", "combined", "joint"})
-
 # Maximum number of other losses, since each costs time in a log of thousands of columns.
 _MAX_LOSS_PARTS: Final = 8
-
-# The known names of the loss that is minimized.
-LOSS_NAMES: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
-
-
-def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> list[str]:
-    """Return the columns whose names suggest a role, the most likely first."""
-    names = [*names]
-    if role.name == "loss":
-        # If there are several losses, the total most likely has a known name or the shortest name.
-        matches = [name for name in names if is_a_loss(name)]
-        # Next to the losses of a policy, a loss without that word may be a regularizer.
-        of_policy = any(map(is_policy_loss, matches))
-        return sorted(
-            matches,
-            key=lambda name: (
-                is_policy_loss(name),
-                # A sum depends on the size of the batch.
-                "sum" in name_words(name),
-                _TOTAL_WORDS.isdisjoint(name_words(name)),
-                last_word(name) not in role.names,
-                is_auxiliary(name),
-                of_policy and not is_value_loss(name),
-                len(normal(name)),
-            ),
-        )
-    if role.name == "lr":
-        matches = [name for name in names if is_an_lr(name)]
-        return sorted(matches, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(name_words(name)))
-    if role.name == "reward":
-        matches = [name for name in names if is_a_reward(name, of_episodes=of_episodes)]
-        return sorted(matches, key=lambda name: len(name_words(name))) or _mean_returns(names)
-    if role.name in ("accuracy", "eval_accuracy"):
-        matches = [name for name in names if accuracy_role(name) == role.name]
-        # As for losses, the values of steps come before averages, and validation before test.
-        return sorted(
-            matches,
-            key=lambda name: (
-                not {"test", "testing"}.isdisjoint(name_words(name)),
-                "epoch" in name_words(name),
-                len(name_words(name)),
-            ),
-        )
-    if role.name == "eval_loss":
-        matches = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
-        # The best so far is infinite before the first evaluation, and never rises.
-        matches = [name for name in matches if "best" not in name_words(name)]
-        return sorted(matches, key=lambda name: without_evaluation(name) not in LOSS_NAMES)
-    return []
-
-
-def _mean_returns(names: Iterable[str]) -> list[str]:
-    """Return the mean in a table of statistics of returns, as ChainerRL and PFRL write it."""
-    columns = {normal(name): name for name in names}
-    statistics = ("mean", "median", "stdev", "max", "min")
-    return [columns["mean"]] if all(name in columns for name in statistics) else []
 
 
 def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
