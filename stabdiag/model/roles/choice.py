@@ -16,6 +16,7 @@ from stabdiag.model.roles.groups import find_group_role, find_groups
 from stabdiag.model.roles.hints import check_chosen, describe_likely_columns
 from stabdiag.model.roles.loss_kinds import (
     describe_discriminator_choice,
+    estimates_returns,
     find_discriminator_loss,
     find_variational_loss,
     is_adversarial_loss,
@@ -34,6 +35,7 @@ from stabdiag.model.roles.names import (
     is_setting,
     last_word,
     lost_games,
+    measures_with_losses,
     name_words,
     names_measurements,
     names_results,
@@ -142,8 +144,8 @@ def assign(
 # Runs of one project have the same columns, and each log needs them several times.
 @lru_cache(maxsize=64)
 def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> Assignment:
-    lost = lost_games(names)
-    usable = [name for name in names if not (is_setting(name) or name in lost)]
+    unusable = lost_games(names) | measures_with_losses(names)
+    usable = [name for name in names if not (is_setting(name) or name in unusable)]
     choice = _Choice(names=usable, columns=dict(chosen))
     for role in ROLES:
         if role.name not in choice.columns and not role.several:
@@ -239,7 +241,7 @@ class _Choice:
                 # Terms of a policy are added to it with weights that are not logged.
                 others = surrogate_losses(others) or surrogate_losses(columns) or columns
                 # The loss of a temperature is not a component of the value loss either.
-                others = [*filter(is_value_loss, others)] or others
+                others = [*filter(estimates_returns, others)] or others
                 columns = [*others, *(name for name in columns if name not in others)]
             variational_loss = find_variational_loss(others)
             is_policy = is_policy_loss(others[0]) if others else False

@@ -83,6 +83,9 @@ def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
         return ()
     if is_numbered and set(bare) <= _REPETITIONS:
         return ()
+    # Next to qf1_loss and qf2_loss, qf_loss is their sum.
+    if any(own != word and own in words for own, word in zip(bare, words, strict=True)):
+        return ()
     return tuple(names)
 
 
@@ -183,6 +186,12 @@ def surrogate_losses(names: Sequence[str]) -> list[str]:
 def is_value_loss(name: str) -> bool:
     """Return True if a loss belongs to a value function."""
     return not _VALUE_WORDS.isdisjoint(name_words(name))
+
+
+def estimates_returns(name: str) -> bool:
+    """Return True for the loss of a value function or of Q-values: value_loss, qf1_loss."""
+    words = {word.rstrip("12") for word in name_words(name)}
+    return not words.isdisjoint(_VALUE_WORDS | _TEMPORAL_DIFFERENCES)
 
 
 def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind | None:

@@ -12,7 +12,8 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import word_list
 
 _EVALUATION_PART = lazy_pattern(
-    r"(^|_)(eval|evaluation|val|vali|vld|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
+    r"(^|_)(eval|evaluation|val|vali|vld|valid|validate|validation|test|testing|tst|dev"
+    r"|h[eo]ld_?out)"
     r"(?:set)?\d?(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te|cv)$"
     r"|(^|_)cv_(?=(\w+_)?(loss|cost|acc|accuracy|err|error|ppl)(_|$))"
 )
@@ -75,7 +76,7 @@ class NameParts(Enum):
         "val vld valid validation validate eval evaluation evaluate dev vali cv holdout "
         "hold_out heldout held_out"
     )
-    TEST = ("test", "testing", "te")
+    TEST = ("test", "testing", "tst", "te")
 
 
 # Words of other languages, as they are written in the names of columns, without accents.
@@ -205,6 +206,12 @@ _NO_LOSS_NAME = lazy_pattern(
     r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weights?)(_|$)|grad"
 )
 
+# Measures in a section of losses: losses/qf1_values and losses/explained_variance of CleanRL.
+_MEASURE_IN_SECTION: Final = lazy_pattern(
+    r"(^|_)(lr|learning_rate|epoch|values|explained_var(iance)?|acc|accuracy"
+    r"|clip_?(frac|fraction|ratio))(_|$)"
+)
+
 # Compute times of a loss: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss. The
 # duration_loss of a voice measures how long it speaks.
 _TIMING_NAME = lazy_pattern(
@@ -257,7 +264,30 @@ def is_a_loss(name: str) -> bool:
     key = normal(name)
     if "loss" not in key or name.startswith(RECORDED):
         return False
+    if _is_measure_in_section(name):
+        return False
     return not (is_evaluation(name) or _NO_LOSS_NAME.search(key) or _TIMING_NAME.search(key))
+
+
+def _is_measure_in_section(name: str) -> bool:
+    """Return True for a measure that is no loss in a section of losses: losses/qf1_values."""
+    inner = last_word(name) if "/" in name else "loss"
+    return "loss" not in inner and _MEASURE_IN_SECTION.search(inner) is not None
+
+
+def measures_with_losses(names: Iterable[str]) -> frozenset[str]:
+    """Return measures in a section of losses that have their own loss there.
+
+    The temperature of a policy, losses/alpha, is next to losses/alpha_loss.
+    """
+    of_losses = [name for name in names if "/" in name and "loss" in normal(name)]
+    with_losses = {f"{name.rpartition('/')[0]}/{last_word(name)}" for name in of_losses}
+    return frozenset(
+        name
+        for name in of_losses
+        if f"{name.rpartition('/')[0]}/{last_word(name)}_loss" in with_losses
+        and "loss" not in last_word(name)
+    )
 
 
 def lost_games(names: Iterable[str]) -> frozenset[str]:
