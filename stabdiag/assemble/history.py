@@ -280,9 +280,8 @@ class _OrderedLog:
         series = self._all_series(losses, run)
         taken = set(names.values())
         if not columns.unnamed:
-            events += columns_without_role(
-                columns.names, {logged.column for logged in series.values()} | taken
-            )
+            used = {logged.column for logged in series.values()} | taken | {clock.column}
+            events += columns_without_role(columns.names, used)
         all_events = (*place_messages(columns.events, clock, order, run), *events)
         return History(
             series=series,

@@ -81,7 +81,7 @@ def unreadable_lines(columns: Columns) -> list[Event]:
     return events
 
 
-def columns_without_role(names: Collection[str], used: Collection[str]) -> list[Event]:
+def columns_without_role(names: Collection[str], used: Collection[str | None]) -> list[Event]:
     """Report the columns without a role that are not settings or split markers."""
     unused = [
         name

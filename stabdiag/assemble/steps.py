@@ -15,7 +15,12 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import by_spelling, other_number
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.counter_names import STEP_UNITS, counter_unit, is_plain_counter
+from stabdiag.model.roles.counter_names import (
+    BATCH,
+    STEP_UNITS,
+    counter_unit,
+    is_plain_counter,
+)
 from stabdiag.model.roles.names import EPISODES_OR_GAMES, is_evaluation, normal
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
@@ -38,13 +43,14 @@ _EPOCH_TOLERANCE = 0.1
 class Steps:
     """The step of each record (int64, shape (rows,)), and the records that have one.
 
-    ``of_epochs`` means that the steps count epochs or rounds.
+    ``of_epochs`` means that the steps count epochs or rounds, and ``column`` is the one that does.
     """
 
     steps: Ints
     usable: Mask
     events: tuple[Event, ...] = ()
     of_epochs: bool = False
+    column: str | None = None
 
 
 def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
@@ -87,7 +93,8 @@ def _counters(columns: Columns, names: Mapping[str, str]) -> list[tuple[str, str
 def unusual_counters(columns: Columns, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the roles and columns of counters with unusual names, if their values rise.
 
-    A name that may be of anything comes last, and has to count evenly.
+    A name that may be of anything comes last, and has to count evenly. Batches are often counted
+    within an epoch, or named in any order, so their number has to rise throughout.
     """
     taken = {*names.values()}
     free = [name for name in columns.names if name not in taken]
@@ -97,8 +104,13 @@ def unusual_counters(columns: Columns, names: Mapping[str, str]) -> Iterator[tup
         strides = np.diff(values)
         if len(values) < max(columns.rows, 2) or not np.all(values == np.floor(values)):
             continue
-        is_even = strides[0] > 0 and bool(np.all(strides == strides[0]))
-        if _increases(values) if name in units else is_even:
+        if name not in units:
+            is_counter = strides[0] > 0 and bool(np.all(strides == strides[0]))
+        elif units[name] == BATCH:
+            is_counter = bool(np.all(strides > 0))
+        else:
+            is_counter = _increases(values)
+        if is_counter:
             yield "epoch" if units.get(name, "step") not in STEP_UNITS else "step", name
 
 
@@ -207,7 +219,9 @@ def _read_step_column(
         have, are = plural(missing, "record has", "records have"), "are" if missing > 1 else "is"
         events.append(_note(f"{have} no usable step in {name!r} and {are} left out"))
     steps = values.astype(np.int64)
-    return Steps(steps=steps, usable=good, events=tuple(events), of_epochs=role == "epoch")
+    return Steps(
+        steps=steps, usable=good, events=tuple(events), of_epochs=role == "epoch", column=name
+    )
 
 
 def _records_without_steps(columns: Columns, good: Mask, loss: str | None) -> Positions:

@@ -307,3 +307,14 @@ def test_an_unusual_counter_next_to_an_epoch_and_a_loss_in_words(tmp_path):
     path.write_text(f" epoch        loss  accuracy\n{rows}")
     with pytest.raises(ColumnError):
         stabdiag.diagnose(path)
+
+
+@pytest.mark.parametrize(
+    ("batches", "steps"),
+    [([0, 100, 200, 300], [0, 100, 200, 300]), ([0, 1, 0, 1], [0, 1, 2, 3])],
+)
+def test_batches_are_steps_if_their_number_rises_throughout(build, batches, steps):
+    history = build(log(batches, "batch"))
+    assert history.logged("loss").steps.tolist() == steps
+    ignored = [event.message for event in history.events if "ignored" in event.message]
+    assert bool(ignored) == (batches[2] == 0)

@@ -2,6 +2,7 @@
 
 import pytest
 
+import stabdiag
 from stabdiag.errors import ColumnError
 from stabdiag.model.roles.choice import assign, may_serve
 from stabdiag.model.roles.fallbacks import fallback_columns
@@ -545,4 +546,49 @@ def test_losses_of_two_sets_are_not_added(trained, other):
     assigned = assign(["epoch", trained, other])
     assert not assigned.parts
     assert assigned.columns["loss"] == trained
-    assert ("eval_loss" in assigned.columns) == ("cv" in other)
+    assert ("eval_loss" in assigned.columns) == (other != "quiz_loss")
+
+
+ACTOR_CRITIC = [
+    *("losses/qf1_values", "losses/qf2_values", "losses/qf1_loss", "losses/qf2_loss"),
+    *("losses/qf_loss", "losses/actor_loss", "losses/alpha", "losses/alpha_loss"),
+]
+
+
+@pytest.mark.parametrize(
+    ("names", "loss", "parts"),
+    [
+        (ACTOR_CRITIC, "losses/qf_loss", ()),
+        (
+            ["loss/q1_loss", "loss/q2_loss", "loss/policy_loss", "loss/alpha", "loss/alpha_loss"],
+            "loss/q1_loss",
+            ("loss/q1_loss", "loss/q2_loss"),
+        ),
+        (["losses/td_loss", "losses/q_values", "losses/epoch"], "losses/td_loss", ()),
+        (["losses/explained_variance", "losses/clipfrac", "losses/vf"], "losses/vf", ()),
+        (["losses/accuracy", "loss/box", "loss/cls"], "loss/box", ("loss/box", "loss/cls")),
+        (["loss/alpha", "loss/lap"], "loss/lap", ("loss/lap", "loss/alpha")),
+    ],
+)
+def test_measures_in_a_section_of_losses_are_not_the_loss(names, loss, parts):
+    assigned = assign(["step", *names])
+    assert assigned.columns["loss"] == loss
+    assert {*assigned.parts.get("loss", ())} == {*parts}
+
+
+@pytest.mark.parametrize("measure", ["loss", "l2", "mse"])
+def test_trn_and_tst_are_the_sets_of_the_training_and_the_test(measure, put_table):
+    rows = [(n, 5 - n / 4, 4 - n / 4) for n in range(6)]
+    series = put_table(("step", f"{measure}_tst", f"{measure}_trn"), rows)
+    assert series["loss"].values.tolist() == [row[2] for row in rows]
+    assert series["eval_loss"].values.tolist() == [row[1] for row in rows]
+
+
+@pytest.fixture
+def put_table(tmp_path):
+    def series(names, rows):
+        path = tmp_path / "run.csv"
+        path.write_text("".join(",".join(map(str, row)) + "\n" for row in (names, *rows)))
+        return stabdiag.read(path).series
+
+    return series

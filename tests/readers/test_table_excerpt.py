@@ -121,3 +121,10 @@ def test_the_first_rows_of_vowpal_wabbit_are_read(written, count):
     loss = stabdiag.read(written(VOWPAL_WABBIT + "\n".join(lines) + "\n")).series["loss"]
     assert loss.values.tolist() == [float(f"0.{9 - n}123") for n in range(count)]
     assert loss.steps.tolist() == [2**n for n in range(count)]
+
+
+def test_a_quoted_table_may_count_batches(written):
+    text = '"# batch   l2_tst   l2_trn\n' + rows().replace("000", "00") + '"'
+    series = stabdiag.read(written(text)).series
+    assert series["loss"].steps.tolist() == [100 * n for n in range(1, 7)]
+    assert series["eval_loss"].values[0] == 2

@@ -21,10 +21,12 @@ _UNITS: Final = {
         ("step", "step steps timestep timesteps"),
         ("iteration", "iteration iterations iter iters"),
         ("update", "update updates"),
+        ("batch", "batch batches minibatch minibatches"),
     )
     for form in forms.split()
 }
-STEP_UNITS: Final = frozenset({"step", "iteration", "update"})
+BATCH: Final = "batch"
+STEP_UNITS: Final = frozenset({"step", "iteration", "update", BATCH})
 
 # Words around the unit.
 _COUNT_WORDS: Final = frozenset(

@@ -55,11 +55,12 @@ _TRAINING_AFFIX: Final = lazy_pattern(
     r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$"
 )
 
-# Words for the training split, and the other words of a pair such as avg_train and avg_val.
+# Words for the training split, and the other words of a pair such as avg_train and avg_val, or
+# l2_trn and l2_tst.
 _NAMES_OF_TRAINING: Final = frozenset({"train", "training", "trn", "tr"})
 _SHORT_EVALUATIONS: Final = frozenset({"te", "va"})
 _UNNAMED_MEASURES: Final[frozenset[str | None]] = frozenset(
-    {"", "avg", "average", "mean", "total", "l", "err"}
+    {"", "avg", "average", "mean", "total", "l", "l1", "l2", "err"}
 )
 
 # Sections that only contain the columns.

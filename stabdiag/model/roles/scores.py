@@ -66,7 +66,7 @@ _LOWER_IF_EVALUATED: Final = lazy_pattern(r"per|ter|mer|der|ece|kid|err(or)?|fvd
 _QUALIFIERS: Final = frozenset(
     word_list(
         "train training trn tr eval evaluation val valid validation validate vali va test testing "
-        "te dev "
+        "tst te dev "
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
         "step all overall total at clean other unnormalized batch raw ortho normalized ctc "
         "binary multiclass multilabel coco lvis voc pascal global foreground pseudo ema set "

@@ -81,7 +81,8 @@ ROLES: tuple[Role, ...] = (
         "train_global_grad_norm global_norm norm g_norm l2_grads grad_gnorm "
         "gradients_default_optimizer_global_norm grad gn grads_norm grdn total_norm "
         "train_total_norm gradients_norm norm_grad grad_l2 grad_l2_norm global_gradient_norm "
-        "grad_global_norm avg_grad_norm mean_grad_norm grad_norm_preclip",
+        "grad_global_norm avg_grad_norm mean_grad_norm grad_norm_preclip sum_grad_norm "
+        "sum_gradnorm l2_grad",
         prefixes="grad_norm l2_norm_grad gradient_norm",
     ),
     _role(

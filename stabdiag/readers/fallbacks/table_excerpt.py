@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.counter_names import counter_unit
 from stabdiag.model.roles.names import find_split
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
@@ -86,8 +87,7 @@ def excerpted(
     for at in sorted(tables, key=lambda at: -len(blocks[at].rows)):
         block = blocks[at]
         headings = _headings(block.above, len(block.rows[0]))
-        counted = (names for names in headings if assign(names).has("step", "epoch"))
-        names = next(counted, None)
+        names = next(filter(_have_counter, headings), None)
         if names is None:
             continue
         rows = _with_later_rows(block.rows, names, blocks[at + 1 :])
@@ -150,6 +150,10 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
         rows = [] if row is None else [row]
         if row is None and line.strip():
             above = [*above[-_MAX_LINES_BETWEEN:], line]
+
+
+def _have_counter(names: _Row) -> bool:
+    return assign(names).has("step", "epoch") or any(map(counter_unit, names))
 
 
 def _counts(rows: Sequence[_Row]) -> bool:

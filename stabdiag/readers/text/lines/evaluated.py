@@ -21,10 +21,10 @@ EVALUATED: Final = (VALIDATED, TESTED)
 # CV is the set for cross-validation; mi-test and fit_test are names of runs.
 _EVALUATION_WORD: Final = (
     rb"(?<![A-Za-z])(?<!\w[-_])(?:(?:vali?|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:ing|ion))?"
-    rb"|test(?:ing)?|dev)(?:set)?|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
+    rb"|test(?:ing)?|tst|dev)(?:set)?|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
 # Every word for an evaluation contains one of these.
-EVALUATION_STEMS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
+EVALUATION_STEMS: Final = (b"val", b"test", b"tst", b"dev", b"cv", b"held", b"hold")
 _EVALUATION_TOKEN: Final = lazy_pattern(_EVALUATION_WORD, re.IGNORECASE)
 # A heading above the lines of its losses: Val:, --- Test results ---
 _EVALUATION_HEADING: Final = lazy_pattern(
