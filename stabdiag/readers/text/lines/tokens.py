@@ -28,9 +28,10 @@ LONGEST: Final = 2000
 
 # Names of several capitalized words: Generator Loss, Avg. Train Loss, Val Acc, Dev F1 Score, Loss
 # Scale, Loss D, Loss RPN classifier, Gen Loss Total; and loss train (curr), as LitGPT writes it.
-# The level of a logger is not part of the name.
+# The level of a logger is not part of the name. The split may be in small letters: valid Loss.
 _TITLE: Final = (
-    rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? (?:of )?){1,3}"
+    rb"(?<![A-Za-z])(?:(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? (?:of )?){1,3}"
+    rb"|(?:train(?:ing)?|val(?:i|id(?:ation)?)?|test(?:ing)?|dev|eval) (?:[A-Z][\w-]{0,20} )?)"
     rb"(?:Loss(?: Total)?|LOSS|ACC(?:URACY)?|RATE|NORM|Acc(?:uracy)?|Rate|Norm|Scale|Cost"
     rb"|Entropy|Objective|MSE|BCE|NLL|ELBO|Likelihood|[Rr]ewards?|[Rr]eturns?"
     rb"|(?:F1|AUC|m?IoU|Dice|BLEU|R2)(?:[ -]Score)?|Precision|Recall|PSNR|SSIM)"
