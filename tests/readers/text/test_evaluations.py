@@ -371,3 +371,41 @@ def test_the_time_of_an_evaluation_names_the_split_of_its_loss(put, name):
     history = stabdiag.read(put(text))
     assert history.logged("loss").values[-1] == 0.0909
     assert history.logged("eval_loss").values[-1] == 0.1
+
+
+BATCHES = {
+    "a total of its own": ("Epoch {e} [{b}/6] train_loss: {x}", "Epoch {e} [{b}/4] val_loss: {x}"),
+    "in one list": ("({e}, {b}/6) training loss: {x}", "({e}, {b}/4) validation loss: {x}"),
+    "joined positions": ("[{e}/9-{b}/6] training loss: {x}", "[{e}/9-{b}/4] validation loss: {x}"),
+    "a colon between them": ("[{e}/9:{b}/6] train loss: {x}", "[{e}/9:{b}/4] val loss: {x}"),
+    "an underscore": ("({e}/9_{b}/6) train loss {x}", "({e}/9_{b}/4) valid loss {x}"),
+}
+
+
+@pytest.mark.parametrize("lines", BATCHES.values(), ids=BATCHES)
+def test_the_last_batch_of_an_evaluation_counts(put, lines):
+    train, evaluation = lines
+    text = "".join(
+        "".join(train.format(e=e, b=b, x=f"{3 - e / 4 - b / 100:.3f}") + "\n" for b in range(1, 7))
+        + "".join(
+            evaluation.format(e=e, b=b, x=f"{4 - e / 4 - b / 100:.3f}") + "\n" for b in (1, 2, 3, 4)
+        )
+        for e in range(1, 5)
+    )
+    series = stabdiag.read(put(text)).series
+    assert series["loss"].steps.tolist() == [*range(1, 25)]
+    assert series["eval_loss"].values.tolist() == [4 - e / 4 - 0.04 for e in range(1, 5)]
+
+
+@pytest.mark.parametrize("split", ["valid", "val", "test", "dev", "eval", "validation"])
+@pytest.mark.parametrize("between", [" ", ", ", " | "])
+@pytest.mark.parametrize("sign", [": ", " = ", " "])
+def test_a_split_in_small_letters_belongs_to_the_name_behind_it(put, split, between, sign):
+    text = "".join(
+        f"Epoch: {n}, Train Loss{sign}{2.5 - n / 8:.3f}{between}"
+        f"{split} Loss{sign}{2.6 - n / 9:.3f}\n"
+        for n in range(1, 9)
+    )
+    series = stabdiag.read(put(text)).series
+    assert series["loss"].values.tolist() == [2.5 - n / 8 for n in range(1, 9)]
+    assert series["eval_loss"].values[0] == 2.489

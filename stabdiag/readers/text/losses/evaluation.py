@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
@@ -72,9 +73,10 @@ class Evaluation(Kind):
 
     They belong to the step before them. If a name recurs before the next line of the training, the
     lines are batches of an evaluation, and the last mean printed after a value counts, or the last
-    state of a progress bar. Other values with the same name may belong to several evaluations, and
-    do not count. They do if all are equal, as on a line and the progress bar below it, or if each
-    line begins with the name of its data. ``scores`` are names that need no word for an evaluation.
+    state of a progress bar, or the last batch of those that count to a total. Other values with the
+    same name may belong to several evaluations, and do not count. They do if all are equal, as on a
+    line and the progress bar below it, or if each line begins with the name of its data. ``scores``
+    are names that need no word for an evaluation.
     """
 
     counter: bytes
@@ -250,24 +252,41 @@ def _values_by_name(
 def _last_states(
     names: AbstractSet[str], lines: list[_SpannedLine]
 ) -> Mapping[str, tuple[int, bytes]]:
-    """Return the value of each of these names in the last state of a bar that is full, and its row.
+    """Return the last value of each of these names on a bar or on lines that count, and its row.
 
-    The other lines with the name are states of the same bar: 50%|##  | 5/10, 100%|####| 10/10.
+    The other lines with the name are states of the same bar, which has to be full, or batches of
+    the same evaluation: 50%|##  | 5/10 and 100%|####| 10/10, [1/10] and [2/10].
     """
     states: dict[str, tuple[int, bytes]] = {}
     for name in names:
-        rows = [row for row, (_, _, spans) in enumerate(lines) if name in spans]
-        bars = [line_counters(lines[row][1]) for row in rows if _PERCENT_BAR in lines[row][1]]
-        for total in bars[0] if len(bars) == len(rows) else ():
-            if total.startswith(NTH) and all(total in bar for bar in bars):
-                counts = [
-                    counter_value(lines[row][1][slice(*bar[total])])
-                    for row, bar in zip(rows, bars, strict=True)
-                ]
-                if counts == sorted(counts) and counts[-1] == counter_value(total[len(NTH) :]):
-                    _, line, spans = lines[rows[-1]]
-                    states[name] = rows[-1], line[slice(*spans[name])]
+        named = [(row, line, at[name]) for row, (_, line, at) in enumerate(lines) if name in at]
+        if _count_to_total([line for _, line, _ in named]):
+            row, line, at = named[-1]
+            states[name] = row, line[slice(*at)]
     return states
+
+
+def _count_to_total(lines: Sequence[bytes]) -> bool:
+    """Return True if lines count to the same total, as states of a full bar or as batches."""
+    counters = [*map(line_counters, lines)]
+    bars = sum(_PERCENT_BAR in line for line in lines)
+    if bars not in (0, len(lines)):
+        return False
+    for total in set.intersection(*map(set, counters)):
+        if not total.startswith(NTH):
+            continue
+        counts = [
+            counter_value(line[slice(*found[total])])
+            for line, found in zip(lines, counters, strict=True)
+        ]
+        is_full = counts[-1] == counter_value(total[len(NTH) :])
+        if (is_full and counts == sorted(counts)) if bars else _rise(counts):
+            return True
+    return False
+
+
+def _rise(counts: Sequence[int]) -> bool:
+    return all(before < after for before, after in pairwise(counts))
 
 
 def _are_same(values: list[bytes]) -> bool:

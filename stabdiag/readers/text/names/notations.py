@@ -41,6 +41,7 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _episodes(head),
         _counts_before_words(head),
         _positions_in_lists(head),
+        _joined_positions(head),
         _counts_at_start(head),
     )
 
@@ -61,6 +62,16 @@ def _positions_in_lists(head: bytes) -> Iterator[Normalization]:
     # The count falls where an epoch begins.
     if is_position and min(strides, default=1) > 1:
         yield Normalization((), _IN_LIST, rb"[\1/\2]")
+
+
+# The positions of an epoch and a batch without a blank between them: [3/100-20/600]
+_JOINED: Final = rb"([\[(] {0,6}\d{1,9}/\d{1,9})[-:_](\d{1,12}/\d{1,12} {0,6}[\])])"
+
+
+def _joined_positions(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that separates two positions in brackets."""
+    if (b"[" in head or b"(" in head) and is_frequent(_JOINED, head):
+        yield Normalization((), _JOINED, rb"\1, \2")
 
 
 # The losses of two splits: tloss: 2.31 vloss: 2.40. A v_loss alone may be a value loss.
