@@ -98,3 +98,12 @@ def test_processes_one_after_another_are_runs(put, label, runs, slug):
         for n, own in enumerate(runs, start=1)
     )
     assert stabdiag.diagnose(put(text)).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize("count", [5, 12, 25, 60])
+@pytest.mark.parametrize(
+    "line", ["loss: 0.0", "{{'tagger': 0.0}}", "loss 0", "{{'loss': 0.0, 'acc': 0.5}}"]
+)
+def test_a_loss_of_zero_on_each_line_is_a_log_of_any_length(put, line, count):
+    text = (line.format() + "\n") * count
+    assert stabdiag.diagnose(put(text)).diagnosis.slug == "loss-constant"

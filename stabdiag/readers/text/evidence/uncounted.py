@@ -98,7 +98,8 @@ def find_uncounted(
         # differ in their other values.
         if len({*_loss_lines(data, loss, sample)}) >= different:
             is_one_of_several = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
-            different = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[1] else different
+            enough = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[1] else different
+            different = min(different, enough)
         # Many lines of a loss that is always the same, with several decimals.
         if lines >= _UNCOUNTED[0] and all(map(_DECIMALS.search, values.get(loss, ()))):
             different = 1
