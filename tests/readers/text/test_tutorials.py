@@ -428,3 +428,16 @@ def test_avalanche_names_the_task_of_each_value(series):
     assert read["loss"].values.tolist() == [2 - n / 8 for n in range(6)]
     assert read["accuracy"].values.tolist() == [0.25 + n / 16 for n in range(6)]
     assert read["accuracy"].steps.tolist() == [*range(6)]
+
+
+@pytest.mark.parametrize("process", ["4321", "140012345678912"])
+def test_values_of_an_estimator_below_a_long_label(series, process):
+    label = f"I0102 03:04:05.123456 {process} tf_logging.py:115] "
+    text = "".join(
+        f"{label}cross_entropy = {2.1 - n / 20:.3f}, learning_rate = 0.0125, train_accuracy = 0 "
+        f"(2.3 sec)\n{label}loss = {2.5 - n / 20:.3f}, step = {100 * n} (2.3 sec)\n"
+        for n in range(1, 13)
+    )
+    read = series(text)
+    assert read["accuracy"].values.tolist() == [0] * 12
+    assert read["lr"].steps.tolist() == [100 * n for n in range(1, 13)]

@@ -7,6 +7,7 @@ from typing import Final
 
 from stabdiag.readers.text.evidence.sample import loss_names
 from stabdiag.readers.text.lines.clean import cleaned
+from stabdiag.readers.text.lines.counters import is_word, line_counters
 from stabdiag.readers.text.lines.spans import SpanFinder
 from stabdiag.readers.text.lines.tokens import has_number
 from stabdiag.readers.text.names.score_records import find_word_of_results
@@ -33,7 +34,9 @@ def describe_values(data: bytes, export: str) -> str:
             counts.update(dict.fromkeys(finder.find(line), repeats[line]))
     loss = next(iter(loss_names(counts)), None)
     if loss is not None and counts[loss] == 1:
-        return f"{loss!r} is on one line only, without a step; pass more of the log, or {export}"
+        line = next((line for line in repeats if loss in finder.find(line)), b"")
+        without = "" if any(map(is_word, line_counters(line))) else ", without a step"
+        return f"{loss!r} is on one line only{without}; pass more of the log, or {export}"
     if loss is not None:
         return (
             f"{loss!r} is on {counts[loss]} lines, but without a rising step or epoch; print one"

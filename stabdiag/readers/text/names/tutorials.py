@@ -37,8 +37,8 @@ def _right_answers() -> Iterator[Normalization]:
 # An estimator of TensorFlow prints its own values above its loss: cross_entropy = 2.09,
 # train_accuracy = 0.2 (3.9 sec) above loss = 2.46, step = 100 (3.9 sec)
 _OF_ESTIMATOR: Final = (
-    rb"(?m)^([^\n]{0,60}[a-z] = [^\n(]{1,400})(?:\([\d.]{1,12} sec\))?\n"
-    rb"([^\n]{0,60}loss = %b, step = \d)" % NUMBER_PATTERN
+    rb"(?m)^([^\n]{0,140}[a-z] = [^\n(]{1,400})(?:\([\d.]{1,12} sec\))?\n"
+    rb"([^\n]{0,120}loss = %b, step = \d)" % NUMBER_PATTERN
 )
 
 
