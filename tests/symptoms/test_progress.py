@@ -763,3 +763,17 @@ def test_a_log_without_its_middle_shows_the_descent_in_its_last_values(end, slug
     rng = np.random.default_rng(5)
     loss = np.append(0.9 + 0.005 * rng.standard_normal(33), [end, end * 1.2, end])
     assert stabdiag.diagnose(log(loss)).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize(("trained", "is_reported"), [(0.5002, True), (0.56, False)])
+def test_a_constant_evaluation_of_a_short_log_next_to_the_training_accuracy(
+    symptom, trained, is_reported
+):
+    columns = {
+        "step": np.arange(8),
+        "loss": np.array([1.31, 1.01, 0.72, 0.78, 1.11, 1.35, 1.36, 1.33]),
+        "acc": np.append(np.full(7, 0.5), trained),
+        "val_acc": np.full(8, 0.5),
+    }
+    finding = symptom("score-constant", columns)
+    assert isinstance(finding, tuple | None) != is_reported

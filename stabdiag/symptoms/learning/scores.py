@@ -21,6 +21,7 @@ from stabdiag.stats.standards import (
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    RELATIVE_TOLERANCE,
     TWENTIETHS,
 )
 from stabdiag.stats.trend import mann_kendall
@@ -180,16 +181,20 @@ def score_constant(case: Case) -> Evidence | None:
         if changes or "reward" in case.history.series:
             return None
     elif loss is None or not loss.better:
-        if changes or not is_short:
+        # The accuracy of the training may differ by a few examples.
+        moves = (np.ptp(score.goodness) / score.scale for score in candidates)
+        if max(moves, default=0.0) > RELATIVE_TOLERANCE or not is_short:
             return None
-        loss = None
+        loss, changes = None, False
     has_accuracy = any("accuracy" in score.series.role for score in candidates)
     if loss is not None and (has_accuracy or changes):
         zero = _zero_to_end(case, candidates, loss)
         if zero is not None or changes:
             return zero or _never_better(case, candidates)
     # A perfect score cannot improve.
-    imperfect = [score for score in candidates if not score.starts_perfect]
+    imperfect = [
+        score for score in candidates if not score.starts_perfect and not np.ptp(score.goodness)
+    ]
     if not imperfect:
         return None
     score = imperfect[0]
