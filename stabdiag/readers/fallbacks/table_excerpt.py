@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.counter_names import counter_unit
+from stabdiag.model.roles.counter_names import BATCH, counter_unit
 from stabdiag.model.roles.names import find_split
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
@@ -153,7 +153,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
 
 
 def _have_counter(names: _Row) -> bool:
-    return assign(names).has("step", "epoch") or any(map(counter_unit, names))
+    return assign(names).has("step", "epoch") or BATCH in map(counter_unit, names)
 
 
 def _counts(rows: Sequence[_Row]) -> bool:

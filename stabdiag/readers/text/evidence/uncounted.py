@@ -92,14 +92,14 @@ def find_uncounted(
         if is_paired or (lines < _ALIKE[0] and _are_all(data, lines)):
             fewest = different = _MIN_ALONE
         # A loss of exactly 0 on line after line.
-        if lines >= _ALIKE[0] and not any(map(as_float, values.get(loss, ()))):
-            different = 1
+        is_zero = lines >= _ALIKE[0] and not any(map(as_float, values.get(loss, ())))
+        different = 1 if is_zero else different
         # Records of a constant loss with several values, and many of a loss that hardly moves,
         # differ in their other values.
         if len({*_loss_lines(data, loss, sample)}) >= different:
-            is_one_of_several = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
-            enough = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[1] else different
-            different = min(different, enough)
+            is_enough = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
+            is_enough |= is_zero and _lines_between(data, loss, sample) < 2 * lines
+            different = 1 if is_enough else 2 if lines >= _UNCOUNTED[1] else different
         # Many lines of a loss that is always the same, with several decimals.
         if lines >= _UNCOUNTED[0] and all(map(_DECIMALS.search, values.get(loss, ()))):
             different = 1
@@ -152,15 +152,21 @@ def _is_in_order(counts: list[int]) -> bool:
 def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     """Return True if lines with a loss differ only in their numbers, with few lines in between."""
     lines = _loss_lines(data, loss, sample)
-    first = data.find(lines[0]) if lines else 0
-    between = data[first : sample.end].split(b"\n") if lines else ()
     records = [_without_comment(line) for line in lines]
     forms = [_BAR_SIGNS.sub(b"", NUMBER_TOKEN.sub(b"", record)) for record in records]
     # A paste may begin within the first line.
     is_cut = len(forms) >= _ALIKE[0] and forms[1].endswith(forms[0])
     alike = len({*(forms[1:] if is_cut else forms)}) == 1
     apart = _LINES_OF_PAIR if _has_twin(loss, sample) else _LINES_APART
-    return alike and sum(map(bool, map(bytes.strip, between))) <= apart * len(lines)
+    return alike and _lines_between(data, loss, sample) <= apart * len(lines)
+
+
+def _lines_between(data: bytes, loss: str, sample: Sample) -> int:
+    """Return the number of lines from the first one with a loss to the end of the sample."""
+    lines = _loss_lines(data, loss, sample)
+    first = data.find(lines[0]) if lines else 0
+    between = data[first : sample.end].split(b"\n") if lines else ()
+    return sum(map(bool, map(bytes.strip, between)))
 
 
 def _are_consecutive(data: bytes, loss: str, sample: Sample) -> bool:
@@ -168,9 +174,7 @@ def _are_consecutive(data: bytes, loss: str, sample: Sample) -> bool:
     lines = _loss_lines(data, loss, sample)
     if any(map(SENTENCE.search, lines)):
         return False
-    first = data.find(lines[0]) if lines else 0
-    between = data[first : sample.end].split(b"\n") if lines else ()
-    return sum(map(bool, map(bytes.strip, between))) == len(lines)
+    return _lines_between(data, loss, sample) == len(lines)
 
 
 def _without_comment(line: bytes) -> bytes:
