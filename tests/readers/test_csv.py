@@ -66,6 +66,21 @@ VALUES = {
         "index epoch loss",
         [2.5, 2.25, 2],
     ),
+    "one cell more behind a step": (
+        "step,loss,lr\n0,2.5,0.1,7\n1,2.25,0.1,14\n2,2,0.1,21\n",
+        "step loss lr column_4",
+        [7, 14, 21],
+    ),
+    "two cells more behind an episode": (
+        "episode,loss\n100,2.5,0,7\n200,2.25,0,14\n300,2,0,21\n",
+        "episode loss column_3 column_4",
+        [7, 14, 21],
+    ),
+    "an index before counters": (
+        "epoch,step,loss\n0,0,10,2.5\n1,0,20,2.25\n2,1,30,2\n",
+        "index epoch step loss",
+        [2.5, 2.25, 2],
+    ),
     "below a mark": ("\ufeff\n3.5\n3.25\n3\n", "loss", [3.5, 3.25, 3]),
 }
 

@@ -11,6 +11,7 @@ from typing import Final
 from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.counter_names import counter_unit
 from stabdiag.model.roles.names import name_words, names_measurements
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.columns import INDEX
@@ -190,8 +191,8 @@ def _divided(
     if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
         return None
     rows = first_rows([lines[place] for place in following], delimiter)
-    if len(header) > 1 and all(len(row) == len(header) + 1 for row in rows) and _counts(rows):
-        header = [INDEX, *header]  # pandas and R print it without a name
+    if len(header) > 1 and rows:
+        header = _with_unnamed(header, rows)
     names = header_names(header)
     repeated = (n for n, row in enumerate(rows) if is_next_header(row, names))
     rows = rows[: next(repeated, len(rows))]
@@ -230,6 +231,28 @@ def _divided(
             ends_open=_ends_open([above, header, *rows]),
         )
     return None
+
+
+def _with_unnamed(header: list[str], rows: list[list[str]]) -> list[str]:
+    """Return the header of rows that all have more cells, with the names that it lacks.
+
+    pandas and R print a first column that counts the rows without a name. But if the header begins
+    with a counter, and only the first column counts, the last columns have no names.
+    """
+    more = len(rows[0]) - len(header)
+    if more < 1 or any(len(row) != len(rows[0]) for row in rows):
+        return header
+    first, second = ([meaning(row[at])[:2] for row in rows] for at in range(2))
+    begins_with_counter = assign(header[:1]).has("step", "epoch") or counter_unit(header[0]) != ""
+    if begins_with_counter and _rises(first) and not _rises(second):
+        return [*header, *[""] * more]
+    return [INDEX, *header] if more == 1 and _counts(rows) else header
+
+
+def _rises(cells: Sequence[tuple[int, float]]) -> bool:
+    """Return True if cells are whole numbers, each at least the one before it."""
+    numbers = [number for state, number in cells if state == NUMBER and number % 1 == 0]
+    return len(numbers) == len(cells) and numbers == sorted(numbers)
 
 
 def _ends_open(rows: Sequence[Sequence[str]]) -> bool:
