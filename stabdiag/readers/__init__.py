@@ -36,6 +36,8 @@ from stabdiag.readers.unwrapping.python_dicts import with_json_lines
 from stabdiag.readers.unwrapping.row_labels import (
     LABELED_BYTES,
     has_labeled_rows,
+    process_label,
+    without_process_label,
     without_row_labels,
 )
 from stabdiag.readers.unwrapping.typeset import untypeset
@@ -138,6 +140,9 @@ def _ends_without_loss(columns: Columns) -> bool:
 
 def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
     """Return a stream with its reader, if needed without the labels of its lines."""
+    label = process_label(stream.peek(LABELED_BYTES))
+    if label:
+        stream = without_process_label(stream, label)
     chosen = detect(stream)
     if chosen is None or not has_known_names(chosen, stream):
         # Imported here, as nearly all logs are read as they are.

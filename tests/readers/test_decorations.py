@@ -132,6 +132,17 @@ def test_labeled_lines_without_a_log_are_refused(read, text):
         read(text)
 
 
+def test_the_label_of_a_process_hides_no_format(read):
+    """pm2 writes it, also before lines whose values look like losses."""
+    region = "Region 82 Avg IOU: -nan, Class: -nan, Obj: -nan, No Obj: 0.1, .5R: -nan, count: 0"
+    lines = [part for line in LOGS["darknet"] for part in (region, line)]
+    loss = read("".join(f"0|yolo     | {line}\n" for line in lines)).series["loss"]
+    assert (
+        loss.values.tolist()
+        == read("".join(f"{line}\n" for line in lines)).series["loss"].values.tolist()
+    )
+
+
 def test_removed_labels_are_reported(read):
     history = read("".join(f"[pod/train-7f9c/x] {line}\n" for line in LOGS["darknet"]))
     assert any("labels" in event.message for event in history.events)

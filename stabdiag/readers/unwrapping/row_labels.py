@@ -1,4 +1,4 @@
-"""Tables with the same label before each row, written by another program."""
+"""Lines with the same label in front, written by another program."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ _LABELED_CELL: Final = lazy_pattern(rb"(%b)([\w./#-]{1,60})[,;\t]" % _ROW_LABEL)
 _LABELED_ROW: Final = lazy_pattern(rb"(?m)^%b(?=[\w./#-]{1,60}[,;\t])" % _ROW_LABEL)
 _MIN_LABELED_ROWS: Final = 2
 
+# pm2 writes the number and the name of a process before each line: 0|train    | epoch 3
+_PROCESS_LABEL: Final = lazy_pattern(rb"\d{1,4}\|[A-Za-z][\w.-]{0,60} {0,24}\| ?")
+_MIN_LABELED_LINES: Final = 3
+
 
 def has_labeled_rows(head: bytes) -> bool:
     """Return True if a header and the rows below it begin with the same label.
@@ -33,6 +37,21 @@ def has_labeled_rows(head: bytes) -> bool:
     return (
         len(labels) == 1 and numbers == [False] + [True] * _MIN_LABELED_ROWS and None not in cells
     )
+
+
+def process_label(head: bytes) -> bytes:
+    """Return the label of a process that all lines of the head have in front, or nothing."""
+    lines = [line for line in head.split(b"\n")[:-1] if line.strip()]
+    match = _PROCESS_LABEL.match(lines[0]) if len(lines) >= _MIN_LABELED_LINES else None
+    label = b"" if match is None else match[0].rstrip()
+    return label if all(line.startswith(label) for line in lines) else b""
+
+
+def without_process_label(stream: Stream, label: bytes) -> Stream:
+    """Return a log without the label of the process that wrote its lines."""
+    stream.notes.append("the labels that other programs added to each line are ignored")
+    pattern = re.compile(rb"(?m)^%b ?" % re.escape(label))
+    return stream.rewritten(pattern.sub(b"", block) for block in blocks(stream))
 
 
 def without_row_labels(stream: Stream) -> Stream:
