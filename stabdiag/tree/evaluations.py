@@ -5,7 +5,7 @@ from __future__ import annotations
 from stabdiag.model.text import num, times
 from stabdiag.stats.course import end_level, evaluation_level
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import FAR_RATIO, MIN_CONSECUTIVE
+from stabdiag.stats.standards import MIN_CONSECUTIVE, TWICE
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import SHOWN_SCORES
 from stabdiag.tree.scores import scores
@@ -56,7 +56,7 @@ def _gap(case: Case) -> str:
     if min(len(x), len(heldout)) < MIN_CONSECUTIVE or case.loss_kind is not None:
         return ""
     train, last = end_level(x), evaluation_level(heldout)
-    if not 0 < FAR_RATIO * train <= last:
+    if not 0 < TWICE * train <= last:
         return ""
     return (
         f"The evaluation loss ends at {times(last / train)} the training loss: both are computed "

@@ -18,6 +18,7 @@ from stabdiag.stats.standards import (
     FAR_RATIO,
     MAJORITY,
     MIN_TREND_POINTS,
+    NEGLIGIBLE,
     RELATIVE_TOLERANCE,
     ROUNDING_DIGITS,
     TENFOLD,
@@ -50,6 +51,8 @@ def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     for spike in spikes:
         if spike.recovered:
             x[spike.onset : spike.end] = spike.base
+    if len(x) < run.min_losses_for_spikes:
+        x = _without_lone_peak(x)
     start = run.chance_start
     if start:  # the low start of a moving average is not a level that the run had
         x[:start] = np.maximum(x[:start], median(x[start : 2 * start + 1]))
@@ -63,6 +66,20 @@ def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
         multiple = _multiple(run, x[part])
         return moved if multiple is None else _moved(multiple, part.start)
     return moved
+
+
+def _without_lone_peak(x: Floats) -> Floats:
+    """Cut a single high loss to the height of those before it, if the loss then went back there.
+
+    In a log too short to test for spikes, it would raise the mean of the last losses.
+    """
+    at = int(x.argmax()) if len(x) else 0
+    if not 0 < at < len(x) - 1:
+        return x
+    before = float(x[:at].max())
+    if x[at + 1 :].max() > before + NEGLIGIBLE * (x[at] - before):
+        return x
+    return np.minimum(x, np.maximum(before, x[at + 1 :].max()))
 
 
 def _moved(rise: Rise, begin: int) -> Rise:

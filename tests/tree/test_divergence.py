@@ -286,3 +286,12 @@ def test_a_random_walk_of_a_loss_near_zero_does_not_diverge():
     loss = np.exp(-at / 60) + 1e-5 * np.exp(wander - wander.mean())
     report = stabdiag.diagnose({"step": at, "loss": loss})
     assert report.diagnosis.severity != "error"
+
+
+@pytest.mark.parametrize(("after", "diverges"), [(48.0, False), (150.0, True)])
+def test_a_lone_peak_of_a_short_log_is_no_climb(after, diverges):
+    """A log of 21 losses is too short to test for spikes; the last one is back, or it is not."""
+    before = [45.7, 42.0, 42.4, 43.5, 46.1, 46.7, 45.2, 43.0, 42.6, 43.3, 43.9, 41.8, 42.7, 42.3]
+    loss = np.array([*before, 41.0, 44.9, 45.3, 44.8, 49.0, 170.0, after])
+    report = stabdiag.diagnose({"step": np.arange(len(loss)), "loss": loss})
+    assert (report.diagnosis.severity == "error") == diverges

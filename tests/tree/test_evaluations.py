@@ -15,7 +15,7 @@ def summary(**columns):
     return report.diagnosis.summary
 
 
-@pytest.mark.parametrize(("factor", "is_stated"), [(1.5, False), (40, True)])
+@pytest.mark.parametrize(("factor", "is_stated"), [(1.5, False), (2.5, True), (40, True)])
 def test_evaluations_that_end_far_above_the_training_loss_are_stated(factor, is_stated):
     heldout = factor * LOSS[-1] + 2.0 * 0.8**AT
     assert ("x the training loss: both" in summary(eval_loss=heldout)) == is_stated

@@ -172,6 +172,9 @@ def _is_converged(case: Case, first: int) -> bool:
     x = evaluations.values[evaluations.steps >= first]
     if not len(x):
         return False
+    # Next to such evaluations, a loss of 0 is rounded.
+    if case.loss.values[-1] == 0 and 0 < x.max() < TENTH**MIN_EXACT_DIGITS:
+        return True
     return 0 < float(np.ptp(x)) <= TENTH**MIN_EXACT_DIGITS * float(np.abs(x).max())
 
 
