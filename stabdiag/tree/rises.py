@@ -76,10 +76,12 @@ def _without_lone_peak(x: Floats) -> Floats:
     at = int(x.argmax()) if len(x) else 0
     if not 0 < at < len(x) - 1:
         return x
-    before = float(x[:at].max())
-    if x[at + 1 :].max() > before + NEGLIGIBLE * (x[at] - before):
+    before, after = float(x[:at].max()), float(x[at + 1 :].max())
+    if after > before + NEGLIGIBLE * (x[at] - before):
         return x
-    return np.minimum(x, np.maximum(before, x[at + 1 :].max()))
+    cut = x.copy()
+    cut[at] = max(before, after)
+    return cut
 
 
 def _moved(rise: Rise, begin: int) -> Rise:

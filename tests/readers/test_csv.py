@@ -123,6 +123,22 @@ def test_texts_of_many_lines_are_cells(log, lines, order):
     assert columns.load("text").is_text
 
 
+@pytest.mark.parametrize("are_all", [False, True])
+def test_rows_may_lack_their_last_cells(either, are_all):
+    """An evaluation is written only in its epoch, and a writer leaves the blanks out."""
+    rows = [f"{n},{2.5 - n / 64}" + ",1.5,0.1" * (not are_all and n % 4 == 3) for n in range(30)]
+    columns = either("epoch,loss,val_loss,lr\n" + "".join(f"{row}\n" for row in rows))
+    assert columns.load("loss").values.tolist() == [2.5 - n / 64 for n in range(30)]
+    assert columns.load("val_loss").present.sum() == (0 if are_all else 7)
+    assert columns.bad_count == 0
+
+
+def test_rows_that_lose_a_cell_for_good_are_left_out(either):
+    rows = [*(f"{n},0.1,2.5" for n in range(20)), *(f"{n},2.5" for n in range(20, 30))]
+    columns = either("step,lr,loss\n" + "".join(f"{row}\n" for row in rows))
+    assert (columns.rows, columns.bad_count) == (20, 10)
+
+
 def test_rows_that_do_not_fit(log):
     columns = log("step,loss,lr\n" + "0,1,2\n" * 20 + "2,3\n3,4,5,6\n4,5,6\n5,6,7,\n5,0.1")
     assert columns.load("step").values.tolist() == [0] * 20 + [4, 5]

@@ -21,7 +21,6 @@ from stabdiag.model.roles.loss_kinds import (
     find_variational_loss,
     is_adversarial_loss,
     is_policy_loss,
-    is_value_loss,
     loss_parts,
     surrogate_losses,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Final
@@ -16,6 +15,8 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.csv.decimal_commas import DECIMAL_COMMA, with_points
+from stabdiag.readers.csv.quoted import whole_row
+from stabdiag.readers.csv.widths import padded
 from stabdiag.readers.pieces import Chunk, Piece, Rows, piece_of_cells
 from stabdiag.readers.words import (
     NUMBER,
@@ -186,9 +187,6 @@ def offset(head: bytes, lines: int) -> int:
     return start
 
 
-# A quoted cell may have this many lines, so that an unpaired quote does not swallow the file.
-_MAX_CELL_LINES: Final = 200
-_LONGEST_QUOTED: Final = 1 << 16
 # The first row is at most this many lines below its header.
 _MAX_TO_ROW: Final = 8
 
@@ -214,9 +212,17 @@ class CsvBlock:
 
 
 def read_lines(
-    block: bytes, names: tuple[str, ...], delimiter: str, *, commas: bool = False
+    block: bytes,
+    names: tuple[str, ...],
+    delimiter: str,
+    *,
+    commas: bool = False,
+    is_ragged: bool = False,
 ) -> CsvBlock:
-    """Read the records of a block under a header, with decimal commas or points."""
+    """Read the records of a block under a header, with decimal commas or points.
+
+    If the table ``is_ragged``, its rows may lack cells at their end.
+    """
     text = block.decode("utf-8", "replace")
     # Python's csv module ends lines with "\r\n".
     plain = None if commas else _plain(text.replace("\r\n", "\n"), names, delimiter)
@@ -260,6 +266,8 @@ def read_lines(
             sections.append((header, []))
             continue
         cut = last_is_cut and at == len(lines) and len(cells) < width
+        if is_ragged and not cut and all(meaning(cell)[0] != WORD for cell in cells):
+            cells = padded(cells, width)
         reason = "contains NUL bytes" if "\0" in line else _error_message(cells, width, cut=cut)
         if not reason and delimiter == BLANKS and _is_sentence(cells, sections[-1][1]):
             reason = "words below numbers"
@@ -342,28 +350,6 @@ def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> li
 def _hides_delimiter(cell: str) -> bool:
     """Return True if a count and a number with a decimal comma begin a row: 180;2,31;0,0001."""
     return _COUNT_AND_NUMBER.match(cell) is not None
-
-
-def whole_row(lines: Sequence[str], at: int, delimiter: str) -> tuple[str, int]:
-    """Return a row, and the number of additional lines of its quoted cells."""
-    text = lines[at].rstrip("\r")
-    longer = [text] if _is_open(text, delimiter) else []
-    for count, line in enumerate(lines[at + 1 : at + _MAX_CELL_LINES] if longer else (), start=1):
-        longer.append(line.rstrip("\r"))
-        # A line without a quote does not end a cell.
-        if '"' in line:
-            # Line ends are dropped: a cell of several lines is a text, which is only compared.
-            joined = " ".join(longer)
-            if not _is_open(joined, delimiter):
-                return joined, count
-    return text, 0
-
-
-def _is_open(text: str, delimiter: str) -> bool:
-    """Return True if a quoted cell begins in the text and does not end in it."""
-    if text.count('"') % 2 == 0 or len(text) > _LONGEST_QUOTED:
-        return False
-    return re.search(rf'(?:^|{re.escape(delimiter)})"(?:[^"]|"")*$', text) is not None
 
 
 def _error_message(cells: Sequence[str], expected: int, *, cut: bool) -> str:

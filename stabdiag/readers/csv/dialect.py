@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice, pairwise, takewhile
+from itertools import islice, takewhile
 from typing import Final
 
 from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.counter_names import counter_unit
 from stabdiag.model.roles.names import name_words, names_measurements
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.columns import INDEX
@@ -28,10 +27,11 @@ from stabdiag.readers.csv.cells import (
     offset,
     split_cells,
     unnamed,
-    whole_row,
 )
 from stabdiag.readers.csv.commented_names import find_commented_names
 from stabdiag.readers.csv.decimal_commas import without_decimal_commas
+from stabdiag.readers.csv.quoted import whole_row
+from stabdiag.readers.csv.widths import are_ragged, count_rows, padded, with_unnamed
 from stabdiag.readers.words import NUMBER, WORD, cell_states, is_prose, meaning, with_joined_names
 
 _MIN_NUMBER_ROWS: Final = 3
@@ -66,6 +66,7 @@ class Dialect:
         above: the number of lines above the header, such as a title, except blank lines and
             comments.
         ends_open: each line ends with a delimiter.
+        is_ragged: rows lack cells at their end.
         has_index: the first column has no name and counts the rows, as pandas writes it.
         assumed: an event with the names given to unnamed columns.
         is_unknown: nothing indicates which of the unnamed columns is the loss.
@@ -78,6 +79,7 @@ class Dialect:
     lines: int
     above: int = 0
     ends_open: bool = False
+    is_ragged: bool = False
     has_index: bool = False
     assumed: Event | None = None
     is_unknown: bool = False
@@ -192,7 +194,10 @@ def _divided(
         return None
     rows = first_rows([lines[place] for place in following], delimiter)
     if len(header) > 1 and rows:
-        header = _with_unnamed(header, rows)
+        header = with_unnamed(header, rows)
+    is_ragged = delimiter not in ("|", BLANKS) and are_ragged(header, rows)
+    if is_ragged:
+        rows = [padded(row, len(header)) for row in rows]
     names = header_names(header)
     repeated = (n for n, row in enumerate(rows) if is_next_header(row, names))
     rows = rows[: next(repeated, len(rows))]
@@ -219,7 +224,8 @@ def _divided(
             start=offset(head, first + 1),
             lines=first + 1,
             ends_open=_ends_open([header, *rows]),
-            has_index=not header[0] and _counts(rows),
+            is_ragged=is_ragged,
+            has_index=not header[0] and count_rows(rows),
         )
     if above and are_records([header], len(above)):
         return Dialect(
@@ -231,28 +237,6 @@ def _divided(
             ends_open=_ends_open([above, header, *rows]),
         )
     return None
-
-
-def _with_unnamed(header: list[str], rows: list[list[str]]) -> list[str]:
-    """Return the header of rows that all have more cells, with the names that it lacks.
-
-    pandas and R print a first column that counts the rows without a name. But if the header begins
-    with a counter, and only the first column counts, the last columns have no names.
-    """
-    more = len(rows[0]) - len(header)
-    if more < 1 or any(len(row) != len(rows[0]) for row in rows):
-        return header
-    first, second = ([meaning(row[at])[:2] for row in rows] for at in range(2))
-    begins_with_counter = assign(header[:1]).has("step", "epoch") or counter_unit(header[0]) != ""
-    if begins_with_counter and _rises(first) and not _rises(second):
-        return [*header, *[""] * more]
-    return [INDEX, *header] if more == 1 and _counts(rows) else header
-
-
-def _rises(cells: Sequence[tuple[int, float]]) -> bool:
-    """Return True if cells are whole numbers, each at least the one before it."""
-    numbers = [number for state, number in cells if state == NUMBER and number % 1 == 0]
-    return len(numbers) == len(cells) and numbers == sorted(numbers)
 
 
 def _ends_open(rows: Sequence[Sequence[str]]) -> bool:
@@ -302,19 +286,6 @@ _FIRST_COLUMNS: Final = frozenset({"epoch", "step", "iter", "iteration"})
 
 def _names_loss(header: Sequence[str]) -> bool:
     return any("loss" in name_words(name) for name in header[1:])
-
-
-def _counts(rows: list[list[str]]) -> bool:
-    """Return True if the first cells count the rows, as in pandas and R.
-
-    The middle of a long table, or its beginning, may be left out.
-    """
-    if not all(row[0].isascii() and row[0].isdigit() for row in rows):
-        return False
-    numbers = [int(row[0]) for row in rows]
-    gaps = [after - before for before, after in pairwise(numbers)]
-    is_counted = len(gaps) == gaps.count(1) + (max(gaps, default=1) > 1)
-    return is_counted and (len(gaps) > 1 or not rows or numbers[0] <= 1)
 
 
 def are_records(rows: list[list[str]], width: int, *, has_messages: bool = False) -> bool:

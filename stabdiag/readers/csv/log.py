@@ -69,6 +69,7 @@ class _BlockParser:
     delimiter: str
     names: tuple[str, ...]
     commas: bool
+    is_ragged: bool
     is_required: ColumnFilter
     fast: bool
     texts: set[str] = field(default_factory=set)
@@ -81,7 +82,9 @@ class _BlockParser:
             table = read_block(block, names, self.delimiter, self.texts, self.is_required)
             if table is not None:
                 return CsvBlock(chunk=table, under=names, names=names, lines=table.rows)
-        return read_lines(block, names, self.delimiter, commas=self.commas)
+        return read_lines(
+            block, names, self.delimiter, commas=self.commas, is_ragged=self.is_ragged
+        )
 
 
 def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) -> Columns:
@@ -222,6 +225,7 @@ def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iter
         delimiter=dialect.delimiter,
         names=dialect.names,
         commas=dialect.commas,
+        is_ragged=dialect.is_ragged,
         is_required=stream.is_required,
         fast=fast,
     )

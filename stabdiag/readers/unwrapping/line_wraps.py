@@ -45,7 +45,7 @@ _MAX_RECORD: Final = 4000
 _FIRST_WORDS: Final = lazy_pattern(rb"\s{0,8}(\S{1,16}(?:\s{1,12}\S{1,8})?)")
 _FIRST_BYTES: Final = 8 + 16 + 12 + 8
 _NUMBERS: Final = lazy_pattern(rb"[\d\s]+")
-_COUNT: Final = lazy_pattern(rb" ?\d{1,9}: ")
+_COUNT_AND_COLON: Final = lazy_pattern(rb" ?\d{1,9}: ")
 
 # A label that a viewer, a launcher or a search puts before every line: 118:, 0: , 1707642001.482
 _LINE_LABEL: Final = lazy_pattern(
@@ -75,7 +75,7 @@ class _Wrap:
         has_blank = line.endswith(b" ") != following.startswith(b" ")
         # Two blanks at the end are a line break in Markdown. A count and a colon begin a line.
         is_separate = following.startswith(b"  ") or line.endswith(b"  ")
-        is_separate |= _COUNT.match(following) is not None
+        is_separate |= _COUNT_AND_COLON.match(following) is not None
         if not (following.strip() and has_blank) or is_separate:
             return False
         next_word = following.split(None, 1)[0]

@@ -20,7 +20,7 @@ _LABELED_ROW: Final = lazy_pattern(rb"(?m)^%b(?=[\w./#-]{1,60}[,;\t])" % _ROW_LA
 _MIN_LABELED_ROWS: Final = 2
 
 # pm2 writes the number and the name of a process before each line: 0|train    | epoch 3
-_PROCESS_LABEL: Final = lazy_pattern(rb"\d{1,4}\|[A-Za-z][\w.-]{0,60} {0,24}\| ?")
+_PM2_LABEL: Final = lazy_pattern(rb"\d{1,4}\|[A-Za-z][\w.-]{0,60} {0,24}\| ?")
 _MIN_LABELED_LINES: Final = 3
 
 
@@ -42,7 +42,7 @@ def has_labeled_rows(head: bytes) -> bool:
 def process_label(head: bytes) -> bytes:
     """Return the label of a process that all lines of the head have in front, or nothing."""
     lines = [line for line in head.split(b"\n")[:-1] if line.strip()]
-    match = _PROCESS_LABEL.match(lines[0]) if len(lines) >= _MIN_LABELED_LINES else None
+    match = _PM2_LABEL.match(lines[0]) if len(lines) >= _MIN_LABELED_LINES else None
     label = b"" if match is None else match[0].rstrip()
     return label if all(line.startswith(label) for line in lines) else b""
 
