@@ -592,3 +592,19 @@ def put_table(tmp_path):
         return stabdiag.read(path).series
 
     return series
+
+
+@pytest.mark.parametrize(
+    ("names", "loss", "evaluation"),
+    [
+        (["loss_0", "G_loss", "eval_G_l1_loss", "eval_loss_0"], "loss_0", "eval_loss_0"),
+        (["train/loss_a", "val/loss_b", "val/loss_a"], "train/loss_a", "val/loss_a"),
+        (["train_l1_loss", "val_l2_loss", "val_l1_loss"], "train_l1_loss", "val_l1_loss"),
+        (["total_loss", "val_cls_loss", "val_total_loss"], "total_loss", "val_total_loss"),
+        (["loss", "val_cls_loss", "val_seg_loss"], "loss", "val_cls_loss"),
+    ],
+)
+def test_the_evaluation_of_the_chosen_loss_is_preferred(names, loss, evaluation):
+    assigned = assign(["step", *names])
+    assert (assigned.columns["loss"], assigned.columns["eval_loss"]) == (loss, evaluation)
+    assert ("eval_loss" in assigned.parts) == (len(names) == 3 and evaluation == "val_cls_loss")

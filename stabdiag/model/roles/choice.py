@@ -26,7 +26,9 @@ from stabdiag.model.roles.loss_kinds import (
 )
 from stabdiag.model.roles.name_patterns import PATTERN_ROLES, by_name_pattern
 from stabdiag.model.roles.names import (
+    NameParts,
     exported_run,
+    find_split,
     is_a_loss,
     is_a_reward,
     is_an_lr,
@@ -40,6 +42,7 @@ from stabdiag.model.roles.names import (
     names_results,
     names_split,
     normal,
+    without_evaluation,
     without_run,
 )
 from stabdiag.model.roles.other_losses import is_other_loss
@@ -229,6 +232,13 @@ class _Choice:
             return []
         of_episodes = role.name == "reward" and any(map(counts_games, self.names))
         columns = by_name_pattern(role, self._free(), of_episodes=of_episodes)
+        if role.name == "eval_loss" and "loss" in self.columns:
+            # The same loss of the evaluation comes first: loss_0 and eval_loss_0.
+            trained = _without_training(self.columns["loss"])
+            columns = sorted(columns, key=lambda name: without_evaluation(name) != trained)
+            if columns and without_evaluation(columns[0]) == trained and not self.parts:
+                self.patterns[role.name] = columns
+                return columns
         if role.name in _LOSS_ROLES:
             discriminator_loss = find_discriminator_loss(columns)
             if discriminator_loss is not None:
@@ -257,6 +267,12 @@ class _Choice:
 
     def _free(self) -> list[str]:
         return [name for name in self.names if name not in self.taken]
+
+
+def _without_training(name: str) -> str:
+    """Return a name in normal form without the word for the training."""
+    words = normal(without_run(name)).split("_")
+    return "_".join(word for word in words if find_split(word) is not NameParts.TRAINING)
 
 
 def _without_estimates(columns: list[str], names: Sequence[str]) -> list[str]:
