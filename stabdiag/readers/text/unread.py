@@ -125,7 +125,10 @@ class UnreadLines(Copyable):
         if self._unfinished is not None and data.strip(_AROUND_PASTES):
             self._count(self._unfinished, b"", is_alike=False)
             self._unfinished = None
+        parts = [*parts]
         losses, evaluations, records = _starts_by_kind(parts)
+        # Lines below the first one of a record are a part of it.
+        evaluations += [start for part in parts for start in part.below]
         self._has_losses |= bool(losses)
         # The records of a log of rewards or scores are all that it has.
         losses = losses or ([] if self._has_losses else [*records])

@@ -409,3 +409,22 @@ def test_a_split_in_small_letters_belongs_to_the_name_behind_it(put, split, betw
     series = stabdiag.read(put(text)).series
     assert series["loss"].values.tolist() == [2.5 - n / 8 for n in range(1, 9)]
     assert series["eval_loss"].values[0] == 2.489
+
+
+@pytest.mark.parametrize("losses", [2, 8])
+def test_an_evaluation_of_coqui_at_the_end_is_read(put, losses):
+    names = [f"G_{n}_loss" for n in range(losses)]
+    step = "   --> STEP: {n}/90 -- GLOBAL_STEP: {n}\n"
+    block = "".join(f"     | > {name}: 3.5  (3.5)\n" for name in names)
+    block += "     | > loss_0: {loss}  (3.5)\n     | > current_lr_0: 0.0001 \n\n"
+    evaluation = " --> EVAL PERFORMANCE\n     | > avg_loader_time: 0.00034 (-0.00003)\n"
+    evaluation += "".join(f"     | > avg_{name}: 4.5 (+0.00000)\n" for name in names)
+    evaluation += "     | > avg_loss_0: {loss} (+0.00000)\n\n"
+    text = "".join(
+        (step + block).format(n=n, loss=4 - n / 100)
+        + (evaluation.format(loss=5 - n / 100) if n % 50 == 0 else "")
+        for n in range(25, 125, 25)
+    )
+    report = stabdiag.diagnose(put(text))
+    assert report.diagnosis.slug == "insufficient-data"
+    assert report.history.logged("eval_loss").values.tolist() == [4.5, 4]

@@ -6,7 +6,9 @@ Blocks are large, as a record on the border of two blocks would lose lines.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
@@ -21,10 +23,14 @@ LARGE_BLOCK: Final = 1 << 24
 
 @frozen
 class Records(Kind):
-    """Records that a function finds, with their positions and cells."""
+    """Records that a function finds, with their positions and cells.
+
+    If each has several lines, ``find_below`` returns the starts of those below the first one.
+    """
 
     find_records: Callable[[bytes], Iterable[Record]]
     signature: Callable[[bytes], object]
+    find_below: Callable[[bytes, int], Sequence[int]] | None = None
 
     def search(self, data: bytes) -> bool:
         """Return True if the data has a record of this kind."""
@@ -32,7 +38,14 @@ class Records(Kind):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all records. Records with the same names make one part."""
-        return make_parts(self.find_records(data))
+        parts = make_parts(self.find_records(data))
+        find_below = self.find_below
+        if find_below is None:
+            return parts
+        return [
+            replace(part, below=[at for start in part.starts for at in find_below(data, start)])
+            for part in parts
+        ]
 
 
 # Coqui: --> STEP: 25/377 -- GLOBAL_STEP: 25 over lines such as | > loss: 2.5 (2.6). The
@@ -65,15 +78,26 @@ def _steps(data: bytes) -> Iterator[Record]:
 
 def _lower_lines(data: bytes, place: int) -> dict[str, bytes]:
     """Return the names and values on the consecutive lines below a position."""
-    values: dict[str, bytes] = {}
+    return {
+        pair[1].decode("utf-8", "replace").strip(): pair[2]
+        for pair in _pairs_below(data, place)
+        if pair[1] is not None
+    }
+
+
+def _pairs_below(data: bytes, place: int) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of the consecutive lines below a position."""
     for _ in range(_MAX_RECORD_LINES):
         place = data.find(b"\n", place) + 1
         pair = _COQUI_VALUE.match(data, place, place + _MAX_RECORD_LINE) if place else None
         if pair is None:
-            break
-        if pair[1] is not None:
-            values[pair[1].decode("utf-8", "replace").strip()] = pair[2]
-    return values
+            return
+        yield pair
+
+
+def _starts_below(data: bytes, place: int) -> list[int]:
+    """Return the starts of the consecutive lines below a position."""
+    return [pair.start() for pair in _pairs_below(data, place)]
 
 
 # MLPerf: :::MLLOG {"key": "eval_accuracy", "value": 0.37, "metadata": {"epoch_num": 1}}
@@ -118,7 +142,13 @@ def _event(line: bytes) -> dict[str, bytes] | None:
 COQUI: Final = Grammar(
     step=_GLOBAL_STEP,
     block=LARGE_BLOCK,
-    kinds=(Records(find_records=_steps, signature=lambda data: b"-- GLOBAL_STEP: " in data),),
+    kinds=(
+        Records(
+            find_records=_steps,
+            signature=lambda data: b"-- GLOBAL_STEP: " in data,
+            find_below=_starts_below,
+        ),
+    ),
 )
 MLLOG: Final = Grammar(
     step="step",

@@ -100,13 +100,15 @@ class Step(Enum):
 class TextPart:
     """Lines that carry the same columns: where they start in the text, and their cells.
 
-    Lines that are ``supplementary`` only add to a record of other lines with the same step.
+    Lines that are ``supplementary`` only add to a record of other lines with the same step. If
+    records have several lines, ``below`` are the starts of all lines below their first ones.
     """
 
     names: tuple[str, ...]
     starts: Sequence[int]
     cells: Sequence[Cells]
     supplementary: bool = False
+    below: Sequence[int] = ()
 
 
 def make_parts(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[TextPart]:
