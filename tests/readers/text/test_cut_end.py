@@ -122,3 +122,27 @@ def test_the_full_stop_of_a_sentence_is_no_decimal_point(tmp_path):
     path = tmp_path / "run.log"
     path.write_text("".join(f"Step {n} is done, the loss is {3 - n / 8:.3f}.\n" for n in range(9)))
     assert stabdiag.read(path).series["loss"].values[-1] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("training error: ", "iterations: 40, training error: 0.0320179834013"),
+        ("training error: ", "iterations: 40, training error:"),
+        ("error = ", "iterations: 40, err"),
+        ("error ", "iterations: 40, error"),
+    ],
+)
+def test_an_error_without_its_value_is_not_a_failure(tmp_path: Path, name: str, end: str) -> None:
+    path = tmp_path / "train.log"
+    lines = (f"iterations: {5 * n}, {name}{1 / (n + 29):.17f}\n" for n in range(1, 8))
+    path.write_text("".join(lines) + end)
+    slugs = {finding.slug for finding in stabdiag.diagnose(path).findings}
+    assert "stall" not in slugs
+
+
+def test_an_error_below_the_last_record_is_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    lines = (f"iterations: {5 * n}, loss: {1 / (n + 29):.5f}\n" for n in range(1, 8))
+    path.write_text("".join(lines) + "Error: rank 3 died: 9\nError: rank 4 died:")
+    assert stabdiag.diagnose(path).diagnosis.slug == "stall"

@@ -10,6 +10,7 @@ from stabdiag.readers.text.lines.grammar import as_float
 
 _ANY_NUMBER: Final = lazy_pattern(rb"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
 _NUMBER_AT_END: Final = lazy_pattern(rb"[-+]?(?<![\d.])\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
+_VALUE_AHEAD: Final = lazy_pattern(rb"[ :=\t]{0,4}[ :=\t]0")
 _BLANK_RUN: Final = lazy_pattern(rb"[ \t]+")
 
 # Lines above the last one whose form may continue where the last one ends.
@@ -91,6 +92,13 @@ def begins_like(line: bytes, others: Iterable[bytes]) -> bool:
     """Return True if another line begins with the form of a line."""
     form = _form(line.rstrip())
     return bool(form) and any(_form(other).startswith(form) for other in others)
+
+
+def ends_before_value(line: bytes, others: Iterable[bytes]) -> bool:
+    """Return True if a line breaks off where another line of its form has a value."""
+    form = _form(line.rstrip())
+    rests = (other.removeprefix(form) for other in map(_form, others) if other.startswith(form))
+    return bool(form) and any(_VALUE_AHEAD.match(rest) for rest in rests)
 
 
 def _form(line: bytes) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.lines.cut_end import ends_before_value
 from stabdiag.readers.text.messages.failures import Failure, classify_failure
 from stabdiag.readers.text.messages.message_kinds import is_source_line
 
@@ -73,8 +74,16 @@ def find_alarm(data: bytes) -> int | None:
     for line in data[begin:].split(b"\n"):
         lines.append((begin, line))
         begin += len(line) + 1
-    lines = [(place, line) for place, line in lines if line.strip()][-_ALARM_LINES:]
-    return next((place for place, line in reversed(lines) if is_alarm(line)), None)
+    lines = [(place, line) for place, line in lines if line.strip()]
+    above = [line for _, line in lines]
+    return next(
+        (
+            place
+            for place, line in reversed(lines[-_ALARM_LINES:])
+            if is_alarm(line) and not ends_before_value(line, above)
+        ),
+        None,
+    )
 
 
 def is_alarm(line: bytes) -> bool:
