@@ -286,3 +286,15 @@ def test_a_text_without_records_is_refused_as_the_format_of_its_name(tmp_path, s
     path.write_text(PROSE, encoding="utf-8")
     with pytest.raises(LogError, match=words):
         stabdiag.diagnose(path)
+
+
+def test_a_traceback_that_breaks_off_is_not_quoted_if_an_exception_is_named(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text(
+        '2024-01-02 10:00:00 [ERROR]    File "train.py", line 65, in step\n'
+        "2024-01-02 10:00:00 [ERROR]  RuntimeError: CUDA error: device-side assert triggered\n"
+        "Traceback (most recent call last):\n"
+        '  File "main.py", line 402, in <module>\n    main(read_options())\n'
+    )
+    with pytest.raises(LogError, match=r"line 2 mentions a failure: .*device-side assert"):
+        stabdiag.read(path)

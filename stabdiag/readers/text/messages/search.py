@@ -98,10 +98,11 @@ def find_failure(data: bytes, longest: int) -> tuple[int, bytes] | None:
     start = max(len(data) - _ENDING_BYTES, 0)
     start = max(data.find(b"\n", start) + 1, start) if start else 0
     end = data[start:]
-    places = [
-        *(place for place, _, _ in _find_messages(end, _MESSAGE_ANCHORS)),
-        *(_exception(end, place)[1] for place in find_positions(end, _TRACEBACK)),
-    ]
+    messages = [place for place, _, _ in _find_messages(end, _MESSAGE_ANCHORS)]
+    exceptions = [_exception(end, place) for place in find_positions(end, _TRACEBACK)]
+    # A traceback that breaks off does not name its exception.
+    places = [*messages, *(place for line, place in exceptions if line != _TRACEBACK)]
+    places = places or [place for _, place in exceptions]
     if not places:
         return None
     last = max(places)
@@ -230,7 +231,8 @@ def _exception(data: bytes, place: int) -> tuple[bytes, int]:
     """Return the last line of the traceback at a position, and its position.
 
     It is the first line that is not indented, among the lines with the same prefix as the first
-    line of the traceback: the prefix may name the rank.
+    line of the traceback: the prefix may name the rank. If the text breaks off above it, the line
+    is the heading.
     """
     prefix = data[_begin(data, place) : place]
     # A terminal prints ^C, or a progress bar, above a traceback whose other lines have no prefix.
