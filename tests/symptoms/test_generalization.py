@@ -463,3 +463,24 @@ def test_a_pretrained_model_may_know_the_training_data(symptom, manifest, severi
 def test_a_few_evaluations_rise_if_none_falls(symptom, evaluated, is_reported):
     log = {"step": range(40, 44), "loss": [0.76, 0.78, 0.99, 0.77], "val_loss": evaluated}
     assert (symptom("eval-rising", log) is not None) == is_reported
+
+
+@pytest.mark.parametrize(
+    ("begin", "factor", "falls", "is_reported"),
+    [
+        (500, 3.0, False, True),
+        (500, 1.4, False, False),
+        (500, 40.0, False, False),
+        (500, 3.0, True, False),
+        (50, 3.0, False, False),
+    ],
+)
+def test_the_end_of_a_run_whose_evaluations_no_longer_fall(begin, factor, falls, is_reported):
+    """The evaluations are a multiple of the training loss, which falls on."""
+    count = np.arange(16)
+    noise = np.random.default_rng(2).normal(0, 0.02, 16)
+    train = 1.0 - 0.01 * count
+    heldout = factor * (train if falls else 1 + noise)
+    log = {"epoch": begin + 10 * count, "loss": train, "eval_loss": heldout}
+    slugs = {finding.slug for finding in stabdiag.diagnose(log).findings}
+    assert ("overfitting" in slugs) == is_reported

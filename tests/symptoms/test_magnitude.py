@@ -22,6 +22,7 @@ def layers(role, *factors, **columns):
     return log(**{f"{role}/h.{i}": NORM * factor for i, factor in enumerate(factors)}, **columns)
 
 
+NEGATIVE = [-4.1, -4.5, -4.4, -4.3, -4.6]
 SEVEN = [0.061, 0.074, 8.8e14, 0.058, 0.071, 4.1e14, 0.066]
 CYCLES = 1e-3 * (0.5 + 0.5 * np.cos(2 * np.pi * 2.5 * PART))
 SAWTOOTH = 1e-3 * (1 - (3.2 * PART) % 1) * 0.95 + 2e-5
@@ -46,6 +47,8 @@ CASES = [
     ("loss-implausible", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
     ("loss-implausible", {"step": np.arange(5), "loss": [0.7, 0.4, 0.3, 0.25, 9e5]}, {}, "error"),
     ("loss-implausible", {"step": np.arange(2), "loss": [1.4, 9e5]}, {}, "error"),
+    ("loss-implausible", {"step": np.arange(6), "loss": [*NEGATIVE, 4e3]}, {}, "error"),
+    ("loss-implausible", {"step": np.arange(7), "loss": [*NEGATIVE, 4e3, -2.9]}, {}, "warning"),
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS >= 300, 1e308, LOSS)), {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e30, 0.0)), {}, "error"),
@@ -95,6 +98,12 @@ CASES = [
 NEAR_MISSES = [
     ("loss-implausible", {"step": np.arange(7), "loss": [min(x, 1e6) for x in SEVEN]}, {}),
     ("loss-implausible", {"step": np.arange(2), "loss": [0.001, 0.9]}, {}),
+    (
+        "loss-implausible",
+        {"step": np.arange(6), "loss": [-0.01, 0.003, 0.01, -0.02, 0.01, 40.0]},
+        {},
+    ),
+    ("loss-implausible", {"step": np.arange(6), "policy_loss": [*NEGATIVE, 4e3]}, {}),
     ("loss-implausible", log(loss=1e15 * LOSS), {}),
     ("loss-implausible", log(loss=-2e4 * (1 - np.exp(-9 * PART)) + NOISE), {}),
     ("loss-implausible", log(loss=-np.exp(5 * PART)), {}),

@@ -14,21 +14,28 @@ from stabdiag.stats.standards import (
     CLEAR,
     FIFTH,
     HALF,
+    MAX_CHANCE,
+    MAX_CHANCE_OF_MANY,
     MIN_COMPARED,
+    MIN_SAMPLE,
     MIN_TREND_POINTS,
     NEGLIGIBLE,
+    TENFOLD,
     THIRD,
+    TWICE,
 )
+from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.generalization.gap import (
     TurningPoint,
     find_gap,
     find_turn,
     with_evaluations,
 )
-from stabdiag.symptoms.losses import few_trained, losses_after_warmup
+from stabdiag.symptoms.losses import few_trained, is_late_part, losses_after_warmup
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
+from stabdiag.tree.progress import improved_score
 from stabdiag.tree.scores import Score, heldout_scores
 
 # Memorization is gradual: two neighboring evaluations never account for a third of the rise by a
@@ -69,9 +76,14 @@ FEW_EVALUATIONS = (
     ),
 )
 def overfitting(case: Case) -> Evidence | None:
-    """Did the evaluation loss begin to rise while the training loss kept falling?"""
+    """Did the evaluation loss begin to rise while the training loss kept falling?
+
+    In the end of a log, it is sufficient that only the training loss still falls, far below it.
+    """
     turning_point = memorizing_turn(case)
-    if turning_point is None or carries_nothing(case, turning_point):
+    if turning_point is None:
+        return _memorized_before(case)
+    if carries_nothing(case, turning_point):
         return None
     stop = Action(
         Do.STOP_EARLY,
@@ -89,6 +101,37 @@ def overfitting(case: Case) -> Evidence | None:
         measured=turning_point.measured,
         first=jump or stop,
         next_actions=(*next_actions, *overfitting.next_actions),
+    )
+
+
+def _memorized_before(case: Case) -> Evidence | None:
+    """Report the end of a run whose evaluation loss no longer falls, far above the training loss.
+
+    A larger multiple may be a sum of many terms.
+    """
+    pair = with_evaluations(case)
+    if pair is None or not is_late_part(case) or improved_score(case) is not None:
+        return None
+    train, heldout = pair
+    ratio = float(heldout.values.min() / train.values.max())
+    if len(heldout) < MIN_SAMPLE or not TWICE <= ratio <= TENFOLD:
+        return None
+    falls = mann_kendall(-train.values) < MAX_CHANCE_OF_MANY
+    if not falls or mann_kendall(-heldout.values) < MAX_CHANCE:
+        return None
+    step, begun, now = int(heldout.steps[0]), float(train.values[0]), float(train.values[-1])
+    best = float(heldout.values.min())
+    return Evidence(
+        because=f"Since {case.unit} {step} the training loss went from {num(begun)} to {num(now)}, "
+        f"but the evaluation loss did not fall: it was never below {num(best)}.",
+        step=step,
+        measured={"first_loss": begun, "loss": now, "best_eval_loss": best},
+        first=Action(
+            Do.STOP_EARLY,
+            f"Keep the checkpoint of the best evaluation before {case.describe(step)}, and stop "
+            "there: since then only the training loss has improved.",
+            also=(Do.KEEP_CHECKPOINT,),
+        ),
     )
 
 

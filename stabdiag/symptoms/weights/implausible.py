@@ -120,15 +120,18 @@ def loss_implausible(case: Case) -> Evidence | None:
 
 
 def _outlier_of_few(case: Case) -> Evidence | None:
-    """Report a loss of a short log that is a hundred times the highest one before it.
+    """Report a loss of a short log that is a hundred times the size of those before it.
 
     It is an error if the loss has not come back. One or two losses before may be unusually low:
     then it has to be higher by another factor of a hundred, and to stay.
     """
     x = case.loss.values
+    before = np.maximum.accumulate(np.abs(x))[:-1]
     if x.min() <= 0:
-        return None
-    before = np.maximum.accumulate(x)[:-1]
+        # The sign of a policy's loss says nothing, and a loss that crosses 0 is small there.
+        if not x.all() or case.loss_kind is not None or "reward" in case.history.series:
+            return None
+        before = np.maximum(before, 1.0)
     bar = np.where(np.arange(1, len(x)) < MIN_CONSECUTIVE, HUNDREDFOLD**2, HUNDREDFOLD)
     jumps = np.flatnonzero(x[1:] > bar * before)
     if not len(jumps):
@@ -139,7 +142,8 @@ def _outlier_of_few(case: Case) -> Evidence | None:
     if is_back and at < MIN_CONSECUTIVE:
         return None
     step = case.at(at)
-    previous = "the loss" if at == 1 else f"the highest of the {at} losses"
+    largest = "the highest" if x.min() > 0 else "the largest size"
+    previous = "the loss" if at == 1 else f"{largest} of the {at} losses"
     end = "" if at == len(x) - 1 else f", and is {num(last)} at the end"
     return Evidence(
         title="The loss jumped far above all before it",
