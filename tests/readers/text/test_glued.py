@@ -95,6 +95,14 @@ def test_line_numbers_do_not_count_the_separated_records():
     assert text.line_numbers(starts).tolist() == [1, 1, 1, 2]
 
 
+def test_line_numbers_do_not_depend_on_the_length_of_values():
+    value = b"<tf.Tensor: shape=(), dtype=float32, numpy=nan>"
+    lines = b"".join(b"step %d loss %bstep %d loss 2.4\n" % (n, value, n + 1) for n in (1, 3, 5))
+    text = Text(lines)
+    starts = [text.data.index(b"step %d" % n) for n in (1, 2, 3, 4, 5, 6)]
+    assert text.line_numbers(starts).tolist() == [1, 1, 2, 2, 3, 3]
+
+
 @pytest.mark.parametrize(
     "record",
     [

@@ -19,6 +19,7 @@ from stabdiag.readers.registry import TEXT_READERS, reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence import examined_log
 from stabdiag.readers.text.lines import counters, prefix, tokens
+from stabdiag.readers.text.lines.clean import Text
 from stabdiag.readers.text.lines.grammar import TEXT_BLOCK, Grammar, Line
 from stabdiag.readers.text.messages import search as messages
 from stabdiag.readers.text.messages.search import SORTS
@@ -158,6 +159,12 @@ def test_lines_that_are_made_to_be_slow(text_reader):
             spent.append(time.process_time() - begun)
         # 8 times as long takes 8 times the time, and 64 times where it grows with the square.
         assert spent[1] < 32 * spent[0] + 0.3, bit
+
+
+def test_losses_of_a_dict_without_an_end_are_read_once():
+    """Each is a number and a loss, which gave two ways to match each line."""
+    text = Text(b'  "loss": 2.31,\n' * 200)
+    assert text.data.count(b"\n") == 201
 
 
 def test_digits_in_place_of_scores_are_passed_over():

@@ -72,9 +72,10 @@ _WIDE_SIGN: Final = lazy_pattern(b"|".join(_ASCII_SIGNS))
 _JULIA_FLOAT32: Final = lazy_pattern(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
 
 # A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
-# are among the arguments of a program. A loss may be any word.
+# are among the arguments of a program. A loss may be any word. The group is atomic: a loss that is a
+# number matches in two ways, which would be tried for each of the lines.
 _DICT_ENTRY: Final = (
-    rb"(?:[\"'][^\"'\n]{1,80}[\"']: [\"']?[-+]?"
+    rb"(?>[\"'][^\"'\n]{1,80}[\"']: [\"']?[-+]?"
     rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()|[\"'][\w/]{0,40}loss[\"']: )[^\n{}]{0,60}"
 )
 # And a value that a terminal of 80 columns put below its name: loss: at the end of a line.
@@ -146,8 +147,10 @@ class Text:
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
             if b"\r" in block:
-                text = np.frombuffer(block, dtype=np.uint8)
-                self._breaks = np.flatnonzero(text[1:] == ord("\r"))
+                text = np.frombuffer(block, dtype=np.uint8)[1:]
+                ends = text[(text == ord("\n")) | (text == ord("\r"))]
+                # By their numbers: values that are rewritten below move the positions.
+                self._breaks = np.flatnonzero(ends == ord("\r"))
                 block = block.replace(b"\r", b"\n")
         if b"\xef" in block or (b"\xe2" in block and b"\xe2\x80" in block):
             block = _WIDE_SIGN.sub(lambda sign: _ASCII_SIGNS[sign[0]], block)
@@ -171,7 +174,8 @@ class Text:
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8)[1:] == ord("\n"))
         at = np.array(places, dtype=np.int64) - 1
         count = np.searchsorted
-        return self._first + count(ends, at) + count(self._joined, at) - count(self._breaks, at)
+        above = count(ends, at) + count(self._joined, at)
+        return self._first + above - count(self._breaks, above)
 
 
 def _narrow(wide: bytes) -> bytes:
