@@ -27,7 +27,7 @@ from stabdiag.model.roles.settings import (
 from stabdiag.model.unique import unique_values
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.readers.columns import Column, Columns
@@ -163,23 +163,52 @@ def final_nulls(column: Column) -> Mask:
     return column.null if are_final else np.zeros_like(column.null)
 
 
-def other_loss_series(
-    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
-) -> Iterator[Series]:
-    """Yield the other losses of a run, each under its own name.
+def failed_cells(columns: Columns, column: Column, losses: Mask) -> Mask:
+    """Return the cells of a second loss, of shape (rows,), that count as NaN.
 
-    A value that is not a number counts as NaN: the loss was measured but is not finite. So do nulls
-    that a format distinguishes from missing values, if all of them follow the last number.
+    These are words, and the nulls after the last number. In a table, where a blank cell may mean
+    that a value is not logged any more, they count if the loss never came without the value before
+    and goes on, and if no other column begins: a new stage of the training has other losses.
+    """
+    strays = np.zeros_like(column.null)
+    strays[column.stray_rows] = True
+    if columns.distinguishes_null:
+        return strays | final_nulls(column)
+    missing = column.null & losses
+    end = int(np.flatnonzero(column.present)[-1]) + 1 if column.present.any() else columns.rows
+    if missing[:end].any() or not missing.any():
+        return strays
+    others = (columns.load(name) for name in columns.names if columns.is_parsed(name))
+    has_new_stage = any(other.present.any() and np.argmax(other.present) >= end for other in others)
+    return strays if has_new_stage else strays | missing
+
+
+def with_failed_cells(
+    columns: Columns, data: Mapping[str, Column], roles: Sequence[str]
+) -> dict[str, Column]:
+    """Return the columns by role. In those of some ``roles``, cells without a number are NaN."""
+    if "loss" not in data:
+        return {**data}
+    failed = {}
+    for role in roles:
+        if role in data and not data[role].present.all() and not data[role].is_text:
+            cells = failed_cells(columns, data[role], data["loss"].present)
+            failed[role] = replace(data[role], present=data[role].present | cells)
+    return {**data, **failed}
+
+
+def other_loss_series(
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask, losses: Mask
+) -> Iterator[Series]:
+    """Yield the other losses of a run, each under its own name, where ``losses`` are records of it.
+
+    A value that is not a number counts as NaN: the loss was measured but is not finite.
     """
     for role, name in find_other_losses(columns.names, taken).items():
         column = columns.load(name)
         if column.is_text or column.is_time:
             continue
-        which = column.present.copy()
-        which[column.stray_rows] = True
-        if columns.distinguishes_null:
-            which |= final_nulls(column)
-        which &= run
+        which = run & (column.present | failed_cells(columns, column, losses))
         if which.any():
             yield ordered_series(role, name, steps[which], column.values[which])
 
@@ -189,7 +218,8 @@ def failed_value_series(
 ) -> Iterator[Series]:
     """Yield the values without a role that were finite at first and are not at the end.
 
-    The logits and rewards of answers are finite in each record.
+    So are those that become null, if a format distinguishes a null from a missing value. The logits
+    and rewards of answers are finite in each record.
     """
     parsed = [*filter(columns.is_parsed, columns.names)]
     answers = [name for name in parsed if name not in taken and is_of_answers(name)]
@@ -200,6 +230,8 @@ def failed_value_series(
         which = run & column.present
         if name in answers:
             which &= ~column.null
+        elif columns.distinguishes_null:
+            which |= run & final_nulls(column)
         values = column.values[which]
         is_short = len(values) < MIN_SERIES_LENGTH and name not in answers
         if is_short or np.isfinite(values).all():

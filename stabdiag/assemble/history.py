@@ -17,13 +17,13 @@ from stabdiag.assemble.accounting import unused_after_loss
 from stabdiag.assemble.extra_series import (
     changing_settings,
     failed_value_series,
-    final_nulls,
     fixed_settings,
     late_loss_parts,
     ordered_series,
     other_loss_series,
     rank_loss_series,
     score_series,
+    with_failed_cells,
 )
 from stabdiag.assemble.losses import (
     read_losses,
@@ -65,6 +65,9 @@ if TYPE_CHECKING:
 # diagnosed as well: each costs as much as the last one.
 MAX_EARLIER_RUNS = 10
 MAX_ABANDONED = 3
+
+# Roles of a training that may be terms of its loss.
+_SECOND_LOSSES = ("load_balance", "policy_kl", "policy_entropy")
 
 # An attempt may have failed if its last loss is this many times the usual one.
 _FAR_UP = 2.0
@@ -109,10 +112,7 @@ def build_history(
     data, names, moved = with_clock(data, names)
     # 3. and 4. Losses, and hidden NaN in losses and gradient norms.
     data, restored = with_hidden_norms(data, null_is_nan=columns.distinguishes_null)
-    if "load_balance" in data and columns.distinguishes_null:
-        balance = data["load_balance"]
-        present = balance.present | final_nulls(balance)
-        data = {**data, "load_balance": replace(balance, present=present)}
+    data = with_failed_cells(columns, data, _SECOND_LOSSES)
     events += [*dropped, *moved, *restored]
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
     data = with_hidden_activations(data, losses)
@@ -322,7 +322,7 @@ class _OrderedLog:
 
         add(changing_settings(columns, self.picked, taken, steps, run))
         add(late_loss_parts(columns, taken, steps, run))
-        add(other_loss_series(columns, used(), steps, run))
+        add(other_loss_series(columns, used(), steps, run, losses.records))
         if "loss" in names and not columns.unnamed:
             add(failed_value_series(columns, used(), steps, run))
         add(score_series(columns, taken, steps, run))

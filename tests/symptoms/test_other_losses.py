@@ -44,12 +44,50 @@ def losses_of_lines(path, name, texts):
     return {finding.slug: finding for finding in stabdiag.diagnose(path).findings}
 
 
-@pytest.mark.parametrize("name", ["aux_loss", "kl_loss", "loss_ce"])
+@pytest.mark.parametrize("name", ["aux_loss", "kl_loss", "loss_ce", "l2_penalty", "elbo"])
 def test_nulls_after_the_last_number_of_a_second_loss_are_a_warning(tmp_path, name):
     findings = losses_of_lines(tmp_path / "log", name, ["0.5"] * 200 + ["null"] * 200)
     assert findings["other-loss-nonfinite"].severity == "warning"
     for texts in (["null"] * 400, ["null", "0.5"] * 200, ["0.5", "null", "null"] * 133):
         assert "other-loss-nonfinite" not in losses_of_lines(tmp_path / "log", name, texts)
+
+
+def losses_of_table(path, name, cells, further=()):
+    """Return the findings of a table with a cell for each record of another loss."""
+    names = ["step", "loss", name, *(["stage2"] if further else [])]
+    columns = [map(str, STEPS), map(str, FALLING), cells, *([further] if further else [])]
+    path.write_text("\n".join(map(",".join, [names, *zip(*columns, strict=True)])))
+    return {finding.slug: finding for finding in stabdiag.diagnose(path).findings}
+
+
+@pytest.mark.parametrize("name", ["aux_loss", "kl", "loss_ce", "l2_penalty"])
+@pytest.mark.parametrize("cell", ["", "None", "N/A", "-"])
+def test_cells_without_a_value_to_the_end_of_a_table_are_a_warning(tmp_path, name, cell):
+    path = tmp_path / "run.csv"
+    finding = losses_of_table(path, name, ["0.5"] * 200 + [cell] * 200)["other-loss-nonfinite"]
+    assert finding.severity == "warning"
+    assert finding.step == 200
+    for cells in ([cell] * 400, [cell, "0.5"] * 200, ["0.5", cell] * 100 + [cell] * 200):
+        assert "other-loss-nonfinite" not in losses_of_table(path, name, cells)
+
+
+def test_a_loss_of_an_earlier_stage_may_end(tmp_path):
+    cells, further = ["0.5"] * 200 + [""] * 200, [""] * 200 + ["0.7"] * 200
+    assert "healthy" in losses_of_table(tmp_path / "run.csv", "aux_loss", cells, further)
+
+
+@pytest.mark.parametrize("name", ["kl", "nll", "train/bce", "moe_aux"])
+@pytest.mark.parametrize(
+    "form", ["step {n} loss: {a} {name}: {b}", "step={n}, {name}={b}, loss={a}"]
+)
+@pytest.mark.parametrize("word", ["None", "N/A", "null"])
+def test_words_for_no_value_of_a_printed_term_are_a_warning(tmp_path, name, form, word):
+    terms = [0.5] * 200 + [word] * 200
+    rows = enumerate(zip(FALLING, terms, strict=True))
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(form.format(n=n, name=name, a=a, b=b) for n, (a, b) in rows))
+    slugs = {finding.slug for finding in stabdiag.diagnose(path).findings}
+    assert "other-loss-nonfinite" in slugs
 
 
 @pytest.mark.parametrize("name", ["test_loss", "val/seen_loss", "eval_loss_ema"])
@@ -68,6 +106,14 @@ def test_a_second_loss_that_climbs_is_a_warning(name):
     assert finding.severity == "warning"
     assert finding.evidence["loss"] == name
     assert 200 < finding.step < 300
+
+
+def test_a_tenfold_climb_of_a_loss_that_fell_far_is_a_warning():
+    climb = FALLING * np.where(STEPS > 200, 20 ** ((STEPS - 200) / 200), 1)
+    falling = np.exp(-STEPS / 40)
+    finding = findings_by_slug("aux_loss", 0.3 * climb * (1 + falling))["other-loss-rising"]
+    assert finding.severity == "warning"
+    assert "healthy" in findings_by_slug("aux_loss", 0.3 * climb * (1 + 9 * falling))
 
 
 @pytest.mark.parametrize("name", ["vq/perplexity", "recon_psnr", "entropy", "entropy_loss"])

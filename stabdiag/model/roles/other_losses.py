@@ -48,7 +48,8 @@ _NO_LOSS_WORDS: Final = frozenset(
         "count n size perplexity ppl usage psnr ssim"
     )
 )
-
+# The distortion of a compression, and the evidence lower bound.
+_BOUNDS: Final = frozenset({"distortion", "elbo"})
 
 # The sections and words of what a model returns for preferred and rejected answers.
 _ANSWER_SECTIONS: Final = frozenset({"rewards", "logits", "logps", "log_probs"})
@@ -65,7 +66,11 @@ def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str,
         name
         for name in names
         if name not in taken
-        and (is_other_loss(name) or (name in adversarial and not is_evaluation(name)))
+        and (
+            is_other_loss(name)
+            or _is_objective(name)
+            or (name in adversarial and not is_evaluation(name))
+        )
     )
     return {
         name if name.startswith("other_loss/") else f"other_loss/{name}": name
@@ -79,6 +84,13 @@ def is_other_loss(name: str) -> bool:
         return False
     words = set(name_words(name))
     return is_a_loss(name) or (bool(words & _LOSS_TERMS) and not words & _NO_LOSS_WORDS)
+
+
+def _is_objective(name: str) -> bool:
+    """Return True for regularizers and bounds, which may rise, but are never without a value."""
+    words = {*name_words(name)}
+    is_term = bool(words & (REGULARIZERS | _BOUNDS)) and not words & (_NO_LOSS_WORDS - REGULARIZERS)
+    return is_term and not is_evaluation(name) and not is_setting(name)
 
 
 def find_other_values(names: Iterable[str], taken: Collection[str]) -> list[str]:

@@ -52,10 +52,12 @@ _MIN_ONLY_BAD = CONTEXT_POINTS
 _MOSTLY = HALF
 
 # The run is divided into twentieths. A loss climbs if its end is far above the best level of its
-# middle and above all of its first quarter. Terms that grow from zero to a plateau do not.
+# middle and above all of its first quarter, which a loss that fell far at first needs not exceed
+# much. Terms that grow from zero to a plateau do not.
 _QUARTER_PARTS = TWENTIETHS // QUARTERS
 _MIN_CLIMB = FAR_RATIO
 _MIN_RISE = TWICE
+_MIN_LARGE_CLIMB = TENFOLD
 
 
 @Symptom(
@@ -229,7 +231,8 @@ def _climb(series: Series) -> tuple[float, int, Series] | None:
     if len(values) < LEAST or values.min() <= 0:
         return None
     early, best, last = _levels(values)
-    if best <= 0 or last < _MIN_CLIMB * best or last < _MIN_RISE * early:
+    rise = 1 if last >= _MIN_LARGE_CLIMB * best else _MIN_RISE
+    if best <= 0 or last < _MIN_CLIMB * best or last < rise * early:
         return None
     at = min(position_after(values <= _MIN_RISE * best), len(values) - 1)
     return last / best, int(finite.steps[at]), series

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN
 from stabdiag.readers.text.lines.line_forms import line_forms, may_contain, outline
 from stabdiag.readers.values import NULL_WORDS, PHRASES, not_finite
@@ -130,6 +131,13 @@ _OF_A_LOSS: Final = lazy_pattern(
 )
 
 
+# Terms of a loss without a value, under names without that word: kl: None, nll=N/A.
+_NULLS: Final = (b"None", b"N/A", b"null")
+_NULL_VALUE: Final = lazy_pattern(rb"(?:None|N/A|null)(?=[\s,;|})\]]|$)")
+_NAME_BEFORE: Final = lazy_pattern(rb"(?<![\w./-])([A-Za-z][\w/.-]{0,40})[\"']? ?[:=] ?\Z")
+_LONGEST_TERM: Final = 48
+
+
 def name_bare_tensors(data: bytes) -> bytes:
     """Return a text with a name for the loss on lines that consist of tensors.
 
@@ -168,12 +176,26 @@ def plain_values(data: bytes) -> bytes:
             data = _NAN32.sub(rb"\1", data)
             data = _WITH_DECIMALS.sub(rb"\1", data)
             data = _without_marks(data)
+    if may_contain(data, *_NULLS):
+        data = _with_null_terms(data)
     if _OF_A_LOSS.search(outline(data)) is None:
         return data
     # The zero of #DIV/0 is a part of its spelling.
     matches = _OF_A_LOSS.finditer(b"\n".join(line_forms(data)))
     has_odd_values = any(_value_of_a_loss(match) != match[0] for match in matches)
     return _OF_A_LOSS.sub(_value_of_a_loss, data) if has_odd_values else data
+
+
+def _with_null_terms(data: bytes) -> bytes:
+    """Return a text with a null in place of words for "no value" behind terms of a loss."""
+
+    def as_null(match: re.Match[bytes]) -> bytes:
+        above = data[max(match.start() - _LONGEST_TERM, 0) : match.start()]
+        name = _NAME_BEFORE.search(above)
+        is_term = name is not None and is_other_loss(name[1].decode("utf-8", "replace"))
+        return NULL_CELL if is_term else match[0]
+
+    return _NULL_VALUE.sub(as_null, data)
 
 
 def _without_marks(data: bytes) -> bytes:
