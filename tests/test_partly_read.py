@@ -89,6 +89,10 @@ PARTLY = {
     ],
     "an unknown value.csv": [*csv_lines()[:300], "Found NaN in embeddings", *csv_lines()[300:]],
     "an unknown value.jsonl": [*json_lines()[:300], "nan detected in layer 3", *json_lines()[300:]],
+    "values alone.csv": csv_lines(lambda row: row.split(",")[1]),
+    "an error in place of the loss.jsonl": json_lines(
+        lambda row: json.dumps({"step": row["step"], "mse": row["loss"]})
+    ),
     "a word.log": text_lines(lambda row: f"{row.partition('loss')[0]}loss: broken! lr: 0.0001"),
 }
 
@@ -98,6 +102,15 @@ COMPLETE = {
     "renamed.jsonl": json_lines(
         lambda row: json.dumps({**without(row, "loss"), "total_loss": row["loss"]})
     ),
+    "another model's name.jsonl": json_lines(
+        lambda row: json.dumps({**without(row, "loss"), "lm loss": row["loss"]})
+    ),
+    "nested lists.jsonl": json_lines(lambda row: json.dumps({**row, "loss": [[row["loss"]]]})),
+    "a few values alone.csv": [*csv_lines(), *map(str, losses()[:9])],
+    "errors of an evaluation.jsonl": [
+        *(json.dumps({**json.loads(row), "mse": 0.5}) for row in json_lines()),
+        *(json.dumps({"step": 400 + step, "mse": 0.5}) for step in range(9)),
+    ],
     "no step.jsonl": json_lines(lambda row: json.dumps(without(row, "step"))),
     "whole.jsonl": json_lines(),
     "half a line.jsonl": [*json_lines(), '{"step": 400, "lo'],

@@ -23,6 +23,7 @@ from stabdiag.model.roles.names import (
     names_measurements,
     names_split,
 )
+from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.roles.scores import is_short_score, score_direction
 from stabdiag.model.text import SHOWN_NAMES, and_more, num, plural
 from stabdiag.readers.columns import Column, Columns
@@ -298,7 +299,8 @@ def _records(
 ) -> Iterator[LeftOut]:
     """Yield the records of later steps without a loss, if there are too many for a normal end.
 
-    Evaluation records and scores are left out, as are logs that only count their records.
+    Evaluation records and scores are left out, as are logs that only count their records. An error
+    such as mse is a score next to a loss, and a loss without it.
     """
     after = np.flatnonzero(usable[last + 1 :]) + last + 1
     if len(after) < max(MIN_SERIES_LENGTH, _TAIL_FRACTION * losses) or "step" not in names:
@@ -308,7 +310,8 @@ def _records(
     after = after[steps.values[after] > np.nanmax(steps.values[: last + 1], initial=-np.inf)]
     measured = np.zeros(columns.rows, dtype=bool)
     for name in columns.names:
-        if is_evaluation(name) or score_direction(name) is not None or is_a_reward(name):
+        is_score = score_direction(name) is not None and not is_other_loss(name)
+        if is_evaluation(name) or is_score or is_a_reward(name):
             measured |= columns.load(name).present
         if names_split(name):
             return

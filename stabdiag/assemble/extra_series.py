@@ -214,16 +214,17 @@ def other_loss_series(
 
 
 def failed_value_series(
-    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask, rate: str | None
 ) -> Iterator[Series]:
-    """Yield the values without a role that were finite at first and are not at the end.
+    """Yield the values without a role, and the learning rate, that are finite only at first.
 
     So are those that become null, if a format distinguishes a null from a missing value. The logits
     and rewards of answers are finite in each record.
     """
     parsed = [*filter(columns.is_parsed, columns.names)]
     answers = [name for name in parsed if name not in taken and is_of_answers(name)]
-    for name in dict.fromkeys((*answers, *find_other_values(parsed, taken))):
+    rates = [rate] if rate is not None and columns.is_parsed(rate) else []
+    for name in dict.fromkeys((*answers, *find_other_values(parsed, taken), *rates)):
         column = columns.load(name)
         if column.is_text or column.is_time:
             continue

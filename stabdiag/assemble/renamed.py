@@ -27,7 +27,7 @@ _CORE: Final = {
     "grad_norm": frozenset({"norm", "gnorm"}),
 }
 _OPTIONAL: Final = {
-    "loss": frozenset(word_list("total avg average mean cross batch value current step epoch")),
+    "loss": frozenset(word_list("total avg average mean cross batch value current step epoch lm")),
     "step": frozenset({"num"}),
     "lr": frozenset({"learning"}),
     "grad_norm": frozenset({"grad", "gradient"}),
@@ -35,7 +35,7 @@ _OPTIONAL: Final = {
 _PREFIXES: Final = frozenset(
     {
         *("train", "training", "trainer", "metrics", "log", "logs", "global"),
-        *("data", "values", "stats", "payload", "event", "info", "the"),
+        *("data", "values", "stats", "scalars", "payload", "event", "info", "the"),
     }
 )
 

@@ -167,9 +167,11 @@ def has_lost_cell(cells: Sequence[str], width: int) -> bool:
 
 def decoded_meaning(value: object) -> tuple[int, float, str]:
     """Return the state, number and word of a value that ``json`` or Arrow has decoded."""
-    if isinstance(value, list | tuple):  # a list of one value, or of numbers, counts as its first
-        uses_first = len(value) == 1 or all(isinstance(item, int | float) for item in value)
-        value = value[0] if value and uses_first else value
+    # A list of one value or list, or of numbers, counts as its first.
+    while isinstance(value, list | tuple) and value:
+        if len(value) > 1 and not all(isinstance(item, int | float) for item in value):
+            break
+        value = value[0]
     if isinstance(value, int | float):
         return NUMBER, _as_float(value), ""
     if isinstance(value, str):

@@ -129,6 +129,13 @@ def test_the_divergence_of_a_policy_may_climb(divergence, name):
     assert "other-loss-rising" not in findings_by_slug(divergence, climb, **{name: 0.1 * FALLING})
 
 
+def test_a_learning_rate_that_goes_nan_is_a_warning():
+    rate = np.where(STEPS < 300, 1e-3, np.nan)
+    finding = findings_by_slug("lr", rate)["other-loss-nonfinite"]
+    assert (finding.title, finding.step) == ("A logged value went NaN", 300)
+    assert "healthy" in findings_by_slug("lr", np.where(STEPS % 10 == 0, 1e-3, np.nan))
+
+
 def test_the_first_bad_step_and_the_number_are_named():
     finding = findings_by_slug("aux_loss", after(250, np.inf))["other-loss-nonfinite"]
     assert finding.step == 250

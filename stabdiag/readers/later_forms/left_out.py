@@ -272,7 +272,7 @@ def _repeated_forms(bad: Sequence[BadLine], records: int) -> set[tuple[int, tupl
     """Return the forms of lines that another logger wrote, each with the records above them.
 
     Many lines of one form with decimal numbers and a continued count, and no record between them,
-    are a later part of the log.
+    are a later part of the log. So are lines of a single number, which need no count.
     """
     if len(bad) < _MIN_LINES_ALIKE:
         return set()
@@ -283,9 +283,12 @@ def _repeated_forms(bad: Sequence[BadLine], records: int) -> set[tuple[int, tupl
     return {
         (above, words)
         for (above, words), alike in lines.items()
-        if (words or is_row(alike[0]))
-        and len(alike) >= max(_MIN_LINES_ALIKE, _LINES_ALIKE_FRACTION * (records + above))
-        and _continues_count(alike)
+        if len(alike) >= max(_MIN_LINES_ALIKE, _LINES_ALIKE_FRACTION * (records + above))
+        and (
+            _continues_count(alike)
+            if words or is_row(alike[0])
+            else all(map(_NUMBER_CELL.fullmatch, alike))
+        )
     }
 
 

@@ -192,8 +192,10 @@ def _with_null_terms(data: bytes) -> bytes:
     def as_null(match: re.Match[bytes]) -> bytes:
         above = data[max(match.start() - _LONGEST_TERM, 0) : match.start()]
         name = _NAME_BEFORE.search(above)
-        is_term = name is not None and is_other_loss(name[1].decode("utf-8", "replace"))
-        return NULL_CELL if is_term else match[0]
+        # The words behind "loss" are searched below.
+        if name is None or b"oss" in name[1].lower():
+            return match[0]
+        return NULL_CELL if is_other_loss(name[1].decode("utf-8", "replace")) else match[0]
 
     return _NULL_VALUE.sub(as_null, data)
 
