@@ -90,6 +90,10 @@ PARTLY = {
     "an unknown value.csv": [*csv_lines()[:300], "Found NaN in embeddings", *csv_lines()[300:]],
     "an unknown value.jsonl": [*json_lines()[:300], "nan detected in layer 3", *json_lines()[300:]],
     "values alone.csv": csv_lines(lambda row: row.split(",")[1]),
+    "glued counts.log": text_lines(lambda row: "it{1}: {3}".format(*row.split())),
+    "a perplexity.log": text_lines(
+        lambda row: f"step {row.split()[1]} ppl: {np.exp(float(row.split()[3])):.4f}"
+    ),
     "an error in place of the loss.jsonl": json_lines(
         lambda row: json.dumps({"step": row["step"], "mse": row["loss"]})
     ),
@@ -105,6 +109,12 @@ COMPLETE = {
     "another model's name.jsonl": json_lines(
         lambda row: json.dumps({**without(row, "loss"), "lm loss": row["loss"]})
     ),
+    "a unit in a header.csv": [
+        *csv_lines()[: CUT + 1],
+        "step,loss (nats),lr",
+        *csv_lines()[CUT + 1 :],
+    ],
+    "layers below.log": [*text_lines(), *(f"conv{n}: {n / 7:.3f}" for n in range(1, 40))],
     "nested lists.jsonl": json_lines(lambda row: json.dumps({**row, "loss": [[row["loss"]]]})),
     "a few values alone.csv": [*csv_lines(), *map(str, losses()[:9])],
     "errors of an evaluation.jsonl": [

@@ -35,7 +35,8 @@ _OPTIONAL: Final = {
 _PREFIXES: Final = frozenset(
     {
         *("train", "training", "trainer", "metrics", "log", "logs", "global"),
-        *("data", "values", "stats", "scalars", "payload", "event", "info", "the"),
+        *("data", "values", "stats", "scalars", "points", "result", "results", "payload"),
+        *("event", "info", "the", "trn", "nats", "bits"),
     }
 )
 

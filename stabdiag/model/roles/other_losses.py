@@ -68,7 +68,7 @@ def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str,
         if name not in taken
         and (
             is_other_loss(name)
-            or _is_objective(name)
+            or is_objective(name)
             or (name in adversarial and not is_evaluation(name))
         )
     )
@@ -86,7 +86,7 @@ def is_other_loss(name: str) -> bool:
     return is_a_loss(name) or (bool(words & _LOSS_TERMS) and not words & _NO_LOSS_WORDS)
 
 
-def _is_objective(name: str) -> bool:
+def is_objective(name: str) -> bool:
     """Return True for regularizers and bounds, which may rise, but are never without a value."""
     words = {*name_words(name)}
     is_term = bool(words & (REGULARIZERS | _BOUNDS)) and not words & (_NO_LOSS_WORDS - REGULARIZERS)

@@ -15,7 +15,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.events import Event, EventCode, EventKind, LeftOut
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import names_measurements
+from stabdiag.model.roles.names import is_perplexity, names_measurements
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import EXACT, Column, Columns
 from stabdiag.readers.later_forms.stacked import source_names, stacked
@@ -57,6 +57,8 @@ def with_remainder(
         columns = _first_records(columns, unread.rows)
     after = later.load(later_roles["loss"]).logged
     if len(after) < COMPARED_LOSSES or columns.load(roles["loss"]).is_text:
+        return None
+    if is_perplexity(later_roles["loss"]) != is_perplexity(roles["loss"]):
         return None
     before, after = columns.load(roles["loss"]).logged, after[:COMPARED_LOSSES]
     clock = next((role for role in CLOCK_ROLES if role in roles), None)

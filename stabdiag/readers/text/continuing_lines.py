@@ -39,6 +39,8 @@ _COUNT_IN_LINE: Final = lazy_pattern(
     rb"(?<![\w.:/+-])(?<!\d,)(\d{1,12})"
     rb"(?![\w+-]|[.:]\d|,\)| (?:nan|NaN|inf|NA)(?:s\b| (?!nan|NaN|inf)[A-Za-z]{3}))"
 )
+# The same behind a short word: it201
+_GLUED_COUNT: Final = lazy_pattern(rb"(?<![\w.:/+-])[A-Za-z]{1,5}(\d{1,12})(?![\w+-]|[.]\d)")
 _NAN_WORD: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
 _DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}[.,]\d")
 
@@ -102,12 +104,14 @@ class ContinuingLines(Copyable):
         failed: list[tuple[int, bytes, int]] = []
         for at, line in enumerate(self._below.split(b"\n")):
             counts = [int(digits) for digits in _COUNT_IN_LINE.findall(line[:_MAX_LINE])]
-            following = [count for count in counts if last < count <= furthest]
+            glued = map(int, _GLUED_COUNT.findall(line[:_MAX_LINE]))
+            following = [count for count in (*counts, *glued) if last < count <= furthest]
             if not following:
                 continue
             entry = (at, line, following[0])
             # A line that reports the failure of a loss is read.
-            if states_failure(line[:_MAX_LINE]) and classify_failure(line) is None:
+            is_failure = states_failure(line[:_MAX_LINE]) and classify_failure(line) is None
+            if is_failure and following[0] in counts:
                 failed.append(entry)
             if _DECIMAL.search(line) and not evaluation_prefix(line, len(line)):
                 by_form[row_form(line[:_MAX_LINE])].append(entry)

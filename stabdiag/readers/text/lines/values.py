@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.other_losses import is_other_loss
+from stabdiag.model.roles.other_losses import is_objective, is_other_loss
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN
 from stabdiag.readers.text.lines.line_forms import line_forms, may_contain, outline
 from stabdiag.readers.values import NULL_WORDS, PHRASES, not_finite
@@ -195,7 +195,8 @@ def _with_null_terms(data: bytes) -> bytes:
         # The words behind "loss" are searched below.
         if name is None or b"oss" in name[1].lower():
             return match[0]
-        return NULL_CELL if is_other_loss(name[1].decode("utf-8", "replace")) else match[0]
+        term = name[1].decode("utf-8", "replace")
+        return NULL_CELL if is_other_loss(term) or is_objective(term) else match[0]
 
     return _NULL_VALUE.sub(as_null, data)
 
