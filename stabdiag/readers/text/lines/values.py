@@ -132,9 +132,9 @@ _OF_A_LOSS: Final = lazy_pattern(
 
 
 # Terms of a loss without a value, under names without that word: kl: None, nll=N/A.
-_NULLS: Final = (b"None", b"N/A", b"null")
+_PRINTED_NULLS: Final = (b"None", b"N/A", b"null")
 _NULL_VALUE: Final = lazy_pattern(rb"(?:None|N/A|null)(?=[\s,;|})\]]|$)")
-_NAME_BEFORE: Final = lazy_pattern(rb"(?<![\w./-])([A-Za-z][\w/.-]{0,40})[\"']? ?[:=] ?\Z")
+_NAME_BEFORE_NULL: Final = lazy_pattern(rb"(?<![\w./-])([A-Za-z][\w/.-]{0,40})[\"']? ?[:=] ?\Z")
 _LONGEST_TERM: Final = 48
 
 
@@ -176,7 +176,7 @@ def plain_values(data: bytes) -> bytes:
             data = _NAN32.sub(rb"\1", data)
             data = _WITH_DECIMALS.sub(rb"\1", data)
             data = _without_marks(data)
-    if may_contain(data, *_NULLS):
+    if may_contain(data, *_PRINTED_NULLS):
         data = _with_null_terms(data)
     if _OF_A_LOSS.search(outline(data)) is None:
         return data
@@ -191,7 +191,7 @@ def _with_null_terms(data: bytes) -> bytes:
 
     def as_null(match: re.Match[bytes]) -> bytes:
         above = data[max(match.start() - _LONGEST_TERM, 0) : match.start()]
-        name = _NAME_BEFORE.search(above)
+        name = _NAME_BEFORE_NULL.search(above)
         # The words behind "loss" are searched below.
         if name is None or b"oss" in name[1].lower():
             return match[0]
