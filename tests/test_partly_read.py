@@ -90,6 +90,7 @@ PARTLY = {
     "an unknown value.csv": [*csv_lines()[:300], "Found NaN in embeddings", *csv_lines()[300:]],
     "an unknown value.jsonl": [*json_lines()[:300], "nan detected in layer 3", *json_lines()[300:]],
     "values alone.csv": csv_lines(lambda row: row.split(",")[1]),
+    "losses alone.log": text_lines(lambda row: row.split()[3]),
     "glued counts.log": text_lines(lambda row: "it{1}: {3}".format(*row.split())),
     "a perplexity.log": text_lines(
         lambda row: f"step {row.split()[1]} ppl: {np.exp(float(row.split()[3])):.4f}"
@@ -114,6 +115,8 @@ COMPLETE = {
         "step,loss (nats),lr",
         *csv_lines()[CUT + 1 :],
     ],
+    "losses below steps.log": text_lines(lambda row: "step {1}\n{3}".format(*row.split())),
+    "scores alone.log": [*text_lines(), *(f"{n / 80:.3f}" for n in range(40, 80))],
     "layers below.log": [*text_lines(), *(f"conv{n}: {n / 7:.3f}" for n in range(1, 40))],
     "nested lists.jsonl": json_lines(lambda row: json.dumps({**row, "loss": [[row["loss"]]]})),
     "a few values alone.csv": [*csv_lines(), *map(str, losses()[:9])],

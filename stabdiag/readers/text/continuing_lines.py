@@ -14,10 +14,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
+import numpy as np
+
 from stabdiag.model.events import LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import count_line_ends
 from stabdiag.readers.copyable import Copyable
+from stabdiag.readers.later_forms.continuation import COMPARED_LOSSES, VERY_NEAR, is_near
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, unreadable
 from stabdiag.readers.text.lines.counters import counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import evaluation_prefix
@@ -44,6 +47,9 @@ _GLUED_COUNT: Final = lazy_pattern(rb"(?<![\w.:/+-])[A-Za-z]{1,5}(\d{1,12})(?![\
 _NAN_WORD: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
 _DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}[.,]\d")
 
+# A line of a loss alone, as print(loss.item()) writes it.
+_LOSS_ALONE: Final = lazy_pattern(rb"[ \t]{0,8}\d{1,9}\.\d{1,20}[ \t\r]{0,8}")
+
 # A count continues if it is at most this many strides after the last step, or half as far again.
 _MAX_STRIDES: Final = 100
 _NEXT_PART: Final = 1.5
@@ -62,6 +68,7 @@ class ContinuingLines(Copyable):
         """Begin with no record; ``step`` is the column of the steps."""
         self._step = step
         self._steps: tuple[float, ...] = ()
+        self._losses: tuple[float, ...] = ()
         self._above = b""
         self._below = b""
         self._line = 1
@@ -72,6 +79,14 @@ class ContinuingLines(Copyable):
         losses = sorted(
             start for part in parts if any(map(is_a_loss, part.names)) for start in part.starts[-2:]
         )
+        values = (
+            (part.starts[row], as_float(cells[row] or b""))
+            for part in parts
+            for name, cells in zip(part.names, part.cells, strict=True)
+            if is_a_loss(name)
+            for row in range(max(len(cells) - COMPARED_LOSSES, 0), len(cells))
+        )
+        self._losses = (*self._losses, *(loss for _, loss in sorted(values)))[-COMPARED_LOSSES:]
         # Lines of another form may have steps as well.
         end = losses[-1] if losses else len(data)
         last: list[tuple[int, float]] = []
@@ -121,6 +136,7 @@ class ContinuingLines(Copyable):
                 (lines for lines in by_form.values() if _continue_count(lines, last, stride)), []
             )
             or self._of_another_loop()
+            or self._values_alone()
         )
         if not continuing:
             return []
@@ -149,6 +165,18 @@ class ContinuingLines(Copyable):
             ),
             [],
         )
+
+    def _values_alone(self) -> list[tuple[int, bytes, int]]:
+        """Return the lines of a value alone, if they begin at the level of the last losses."""
+        lines = [
+            (at, line, 0)
+            for at, line in enumerate(self._below.split(b"\n"))
+            if _LOSS_ALONE.fullmatch(line)
+        ]
+        if len(lines) < _MIN_OF_A_LOOP:
+            return []
+        values = np.array([float(line) for _, line, _ in lines[:COMPARED_LOSSES]])
+        return lines if is_near(np.array(self._losses), values, factor=VERY_NEAR) else []
 
 
 def _continue_count(lines: list[tuple[int, bytes, int]], last: float, stride: float) -> bool:
