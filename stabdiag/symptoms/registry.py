@@ -84,6 +84,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     reduction.train_loss_summed,
     reduction.eval_loss_scaled,
     reduction.eval_far_below_train,
+    transfer.eval_equals_train,
     transfer.learning_not_transferring,
     transfer.eval_gap_from_start,
     overfitting.underfitting,

@@ -484,3 +484,22 @@ def test_the_end_of_a_run_whose_evaluations_no_longer_fall(begin, factor, falls,
     log = {"epoch": begin + 10 * count, "loss": train, "eval_loss": heldout}
     slugs = {finding.slug for finding in stabdiag.diagnose(log).findings}
     assert ("overfitting" in slugs) == is_reported
+
+
+@pytest.mark.parametrize(
+    ("change", "count", "is_reported"),
+    [(0.0, 20, True), (1e-6, 20, False), (0.0, 5, False)],
+)
+def test_evaluations_identical_to_the_training_loss(symptom, change, count, is_reported):
+    train = 0.3 + 0.9 ** np.arange(count)
+    heldout = train.copy()
+    heldout[-1] += change
+    log = {"epoch": np.arange(count), "loss": train, "val_loss": heldout}
+    assert (symptom("eval-equals-train", log) is not None) == is_reported
+
+
+def test_a_constant_loss_is_not_the_training_loss_evaluated(symptom):
+    flat = np.full(20, 0.25)
+    log = {"epoch": np.arange(20), "loss": flat, "val_loss": flat}
+    assert symptom("eval-equals-train", log) is None
+    assert symptom("eval-equals-train", {"epoch": np.arange(20), "loss": flat}) == ("eval_loss",)

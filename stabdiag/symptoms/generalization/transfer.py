@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
+from stabdiag.model.unique import unique_values
 from stabdiag.stats.course import (
     beginning,
     end_level,
@@ -15,7 +16,13 @@ from stabdiag.stats.course import (
     late_level,
     outer_levels,
 )
-from stabdiag.stats.standards import HALF, MIN_COMPARED, RELATIVE_TOLERANCE, TENTH
+from stabdiag.stats.standards import (
+    HALF,
+    MIN_COMPARED,
+    MIN_SAMPLE,
+    RELATIVE_TOLERANCE,
+    TENTH,
+)
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     TurningPoint,
@@ -33,7 +40,7 @@ from stabdiag.symptoms.generalization.overfitting import (
     overfitting,
 )
 from stabdiag.symptoms.learning.causes import evaluations_are_constant
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import starts_pretrained
 from stabdiag.tree.progress import find_progress
@@ -114,6 +121,45 @@ def _leaves_no_loss(case: Case) -> bool:
     """Return True if the evaluation loss ends at a hundredth of the first loss: a solved task."""
     last = evaluation_level(case.history.finite("eval_loss").values)
     return last <= RELATIVE_TOLERANCE * beginning(case.loss.values)
+
+
+@Symptom(
+    slug="eval-equals-train",
+    title="The evaluation loss is the training loss",
+    needs=("loss", "eval_loss"),
+    confidence=Confidence.HIGH,
+    explained_by=("nan", "loss-constant"),
+    preconditions=(at_least(MIN_SAMPLE, "loss"), at_least(MIN_SAMPLE, "eval_loss")),
+    next_actions=(
+        Action(
+            Do.CHECK_EVALUATION,
+            "If only the log is wrong, write the evaluation loss instead of a copy of the training "
+            "loss.",
+        ),
+    ),
+)
+def eval_equals_train(case: Case) -> Evidence | None:
+    """Are all evaluation losses identical to the training loss of the same step?"""
+    trained, heldout = case.loss, case.history.finite("eval_loss")
+    if len(heldout) < MIN_SAMPLE or len(unique_values(heldout.values)) < MIN_SAMPLE:
+        return None
+    at = np.searchsorted(trained.steps, heldout.steps)
+    if at[-1] >= len(trained) or not np.array_equal(trained.steps[at], heldout.steps):
+        return None
+    if not np.array_equal(trained.values[at], heldout.values):
+        return None
+    return Evidence(
+        because=f"All {len(heldout)} evaluation losses are identical to the training loss of the "
+        f"same {case.unit}, to the last digit.",
+        step=int(heldout.steps[0]),
+        measured={"evaluations": len(heldout)},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            "Check which data is evaluated: it is the training data, so nothing shows whether the "
+            "model carries over to other data.",
+            also=(Do.INSPECT_DATA,),
+        ),
+    )
 
 
 @Symptom(

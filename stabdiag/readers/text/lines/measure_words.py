@@ -110,7 +110,7 @@ TRAINED: Final = (b"train", b"learn")
 SPLIT: Final = lazy_pattern("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
 
 _OTHER_LOSS: Final = lazy_pattern(
-    r"((?:(?:the|val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total|global"
+    r"((?:(?:the|val|valid|validation|validate|eval|test|dev|train|training|tr|avg|average|mean|total|global"
     r"|overall|current)[ _/-]"
     r"|(?:avg|current)(?=cost)|\w{1,30}'s "
     r"|(?:binary|categorical|sparse[ _]categorical|masked|softmax|sigmoid)[ _]){0,2})"
@@ -121,7 +121,7 @@ _OTHER_LOSS: Final = lazy_pattern(
     r"|(?:squared )?error)"
     # nll/char, bits per token
     r"(?:(?:/| per |_per_)(?:char(?:acter)?|tok(?:en)?|word|byte|symbol|pixel|dim|frame|sample))?"
-    r"((?:[ _/-](?:val|valid|validation|eval|test|dev|train|training|trn))?)",
+    r"((?:[ _/-](?:val|valid|validation|validate|eval|test|dev|train|training|trn))?)",
     re.IGNORECASE,
 )
 
