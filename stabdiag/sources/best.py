@@ -25,6 +25,7 @@ from stabdiag.sources.evaluations import with_evaluations
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
 from stabdiag.sources.logs import MAX_FULL_READ, MIN_LOSSES, PROCESS, Log, choose, find_logs
 from stabdiag.sources.names import without_numbers, without_packed_suffix
+from stabdiag.sources.neighbors import is_similar
 from stabdiag.sources.outputs import with_outputs
 from stabdiag.sources.ranks import first_rank_name, has_ranks, merge_ranks, rank_files
 from stabdiag.sources.sidecars import file_sidecars, member_sidecars
@@ -36,6 +37,8 @@ ARCHIVES: Final = (
 
 # Maximum number of unread logs that a note names.
 _MAX_NAMED_LOGS: Final = 3
+# A packed file of fewer bytes has no record.
+_SMALLEST_PACKED: Final = 60
 
 # Parts of names that differ between files of one run: ranks, checkpoints, and rotated logs.
 _PART: Final = lazy_pattern(
@@ -165,8 +168,8 @@ def _views(log: Log, others: Iterable[Log]) -> tuple[Sibling, ...]:
 def _unreadable_siblings(log: Log, logs: Sequence[Log], entries: Sequence[Entry]) -> Iterator[str]:
     """Yield the files that are not readable, but certainly logs or named as the log is.
 
-    A name differs in its number. An empty file is the log of a run that logged nothing, but most
-    ranks log nothing.
+    A name differs in its number, or a packed file breaks off at its start. An empty file is the log
+    of a run that logged nothing, but most ranks log nothing.
     """
     readable = {other.key for other in logs}
     for entry in entries:
@@ -177,8 +180,18 @@ def _unreadable_siblings(log: Log, logs: Sequence[Log], entries: Sequence[Entry]
         if log.path.suffix not in _TABLE_SUFFIXES:
             continue
         name, own_name = (without_numbers(path.name) for path in (entry.path, log.path))
-        if name == own_name and (entry.size or PROCESS.search(entry.path.name) is None):
+        is_other = name == own_name and (entry.size or PROCESS.search(entry.path.name) is None)
+        if is_other or _is_cut(entry, log):
             yield f"{entry.path} ({'not readable' if entry.size else 'empty'})"
+
+
+def _is_cut(entry: Entry, log: Log) -> bool:
+    """Return True if a packed file is named like a log, and breaks off before its first record."""
+    name = entry.path.name
+    is_packed = name != without_packed_suffix(name)
+    return (
+        is_packed and 0 < (entry.size or 0) < _SMALLEST_PACKED and is_similar(name, log.path.name)
+    )
 
 
 def _unread_paths(hidden: Sequence[str]) -> LeftOut:

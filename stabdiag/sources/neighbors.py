@@ -7,12 +7,13 @@ number may be other runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import and_more, plural
 from stabdiag.sources.folder import Entry, Folder
 from stabdiag.sources.names import identity, without_numbers, without_packed_suffix
@@ -33,27 +34,113 @@ _ATTEMPT_WORD: Final = lazy_pattern(
 )
 
 
+# run.jsonl, run.bak, run.jsonl.old and run.jsonl~ have the stem run.
+_LOG_SUFFIX: Final = lazy_pattern(
+    r"\.(?:jsonl|json|ndjson|log|txt|csv|tsv|out|err|yaml|parquet)$", re.IGNORECASE
+)
+_BACKUP_SUFFIX: Final = lazy_pattern(
+    r"(?:\.(?:bak|backup|old|orig|prev|previous|copy|save|saved|tmp)\d{0,3}|~)$", re.IGNORECASE
+)
+_ANY_SUFFIX: Final = ".*"
+_COPY_OF: Final = lazy_pattern(r"^(?:copy|kopie) (?:\(\d{1,3}\) )?(?:of|von) ", re.IGNORECASE)
+# The words of a name, except those that tell a version of it from another.
+_NAME_WORD: Final = lazy_pattern(r"[^\W_]+")
+_VERSION_WORDS: Final = frozenset(
+    """
+    copy bak backup old new prev previous last first final best rerun redo again orig original tmp
+    draft fix fixed bad good
+    """.split()  # noqa: SIM905 - so that it can be read
+)
+_VERSION: Final = lazy_pattern(r"v?\d{1,14}|[a-z]", re.IGNORECASE)
+# What else is stored next to a log under its name.
+_OTHER_CONTENT: Final = frozenset(
+    """
+    config configs conf cfg args arguments settings options params parameters hparams flags vocab
+    tokenizer tokens readme notes requirements env environment summary report meta metadata info
+    predictions prediction preds samples labels classes data dataset index manifest schema status
+    """.split()  # noqa: SIM905 - so that it can be read
+)
+
+
 def describe_neighbors(log: Path, read: Collection[str] = ()) -> str:
     """Return a note about the files that are named like a log, or "".
 
     ``read`` are the identities of logs that are read as well. The files of other ranks and attempts
     are left to ``unread_parts``.
     """
-    own = _without_number(log.name)
-    if not own:
-        return ""
     parts = {*_parts(log)}
-    names = sorted(
+    others = sorted(
         name
         for name, is_file in list_names(log.parent).items()
-        if is_file and name != log.name and _without_number(name) == own
-        if name not in parts and identity(str(log.parent / name)) not in read
+        if name != log.name and name not in parts
+        if is_file or _is_dangling(log.parent / name)
+        if identity(str(log.parent / name)) not in read
     )
+    own = _without_number(log.name)
+    plain = without_packed_suffix(log.name)
+    numbered = [
+        name
+        for name in others
+        if own and _without_number(name) == own and without_packed_suffix(name) != plain
+    ]
+    similar = [name for name in others if name not in numbered and is_similar(name, log.name)]
+    notes = (
+        _unread(numbered, "the same name with another number"),
+        _unread(similar, "a similar name"),
+    )
+    return "; ".join(filter(None, notes))
+
+
+def _unread(names: Sequence[str], likeness: str) -> str:
     if not names:
         return ""
     have, were = ("has", "was") if len(names) == 1 else ("have", "were")
-    shown = and_more(names, _MAX_NAMED_NEIGHBORS)
-    return f"{shown} {have} the same name with another number and {were} not read"
+    return f"{and_more(names, _MAX_NAMED_NEIGHBORS)} {have} {likeness} and {were} not read"
+
+
+def _is_dangling(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
+
+
+def is_similar(name: str, own: str) -> bool:
+    """Return True if a file may be another version of a log, or another run, by its name."""
+    stem, suffix = _stem(name)
+    own_stem, own_suffix = _stem(own)
+    is_of_format = suffix == own_suffix or _ANY_SUFFIX in (suffix, own_suffix)
+    if not (stem and suffix and own_suffix and is_of_format):
+        return False
+    from stabdiag.sources.logs import may_be_log
+
+    words, own_words = _words(stem), _words(own_stem)
+    added = {*words} ^ {*own_words}
+    if not (may_be_log(f"{stem}{own_suffix.rstrip('.*')}") and added.isdisjoint(_OTHER_CONTENT)):
+        return False
+    if is_evaluation(stem) != is_evaluation(own_stem):
+        return False
+    shorter, longer = sorted((words, own_words), key=len)
+    names = [[*filter(_is_name, each)] for each in (words, own_words)]
+    return longer[: len(shorter)] == shorter != [] or names[0] == names[1] != []
+
+
+def _stem(name: str) -> tuple[str, str]:
+    """Return the name of a log without its suffixes, and the suffix of its format.
+
+    A backup may have lost it.
+    """
+    plain = without_packed_suffix(_COPY_OF.sub("", name)).lstrip(".")
+    own = _BACKUP_SUFFIX.sub("", plain)
+    suffix = _LOG_SUFFIX.search(own)
+    if suffix is None:
+        return own, _ANY_SUFFIX if own != plain else ""
+    return own[: suffix.start()], suffix[0].lower()
+
+
+def _words(stem: str) -> list[str]:
+    return _NAME_WORD.findall(stem.lower())
+
+
+def _is_name(word: str) -> bool:
+    return word not in _VERSION_WORDS and _VERSION.fullmatch(word) is None
 
 
 def unread_parts(log: Path, read: Collection[str] = ()) -> LeftOut | None:

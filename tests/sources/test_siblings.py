@@ -334,6 +334,52 @@ def test_check_names_the_files_with_another_number(stabdiag, tmp_path):
     assert "run2.jsonl has the same name with another number and was not read" in result.err
 
 
+SIMILAR = """\
+run (copy).jsonl|run copy.jsonl|Copy of run.jsonl|run_v2.jsonl|run.bak|run.jsonl.bak|run.jsonl~
+run.jsonl.old|run_old.jsonl|old_run.jsonl|run-final.jsonl|run_b.jsonl|run_lr3e-4.jsonl|.run.jsonl
+run_v2.jsonl.gz
+"""
+
+
+@pytest.mark.parametrize("other", SIMILAR.replace("\n", "|").strip("|").split("|"))
+def test_a_file_names_those_with_a_similar_name(stabdiag, tmp_path, other):
+    write(tmp_path, **{"run.jsonl": lines(), other: lines(fails=True)})
+    note = f"{other} has a similar name and was not read"
+    result = stabdiag("check", tmp_path / "run.jsonl")
+    assert result.code == 0
+    assert note in result.err
+    report = api.diagnose(tmp_path / "run.jsonl")
+    assert (report.diagnosis.slug, report.history.events[-1].message) == ("healthy", note)
+    if other.endswith((".jsonl", ".bak")) and not other.startswith("."):
+        assert "run.jsonl has a similar name" in stabdiag("check", tmp_path / other).err
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *("other.jsonl", "runner.jsonl", "run_config.jsonl", "run.yaml", "run.pt", "run.md"),
+        *("run_eval.jsonl", "run_vocab.jsonl", "run_summary.jsonl", "run.csv"),
+    ],
+)
+def test_a_file_does_not_name_other_things(stabdiag, tmp_path, other):
+    write(tmp_path, **{"run.jsonl": lines(), other: lines()})
+    assert "similar name" not in stabdiag("check", tmp_path / "run.jsonl").err
+
+
+def test_a_link_to_nothing_with_a_similar_name_is_named(stabdiag, tmp_path):
+    write(tmp_path, **{"run.jsonl": lines()})
+    (tmp_path / "run_v2.jsonl").symlink_to(tmp_path / "gone")
+    assert "run_v2.jsonl has a similar name" in stabdiag("check", tmp_path / "run.jsonl").err
+
+
+def test_a_packed_log_that_breaks_off_at_its_start_is_named(stabdiag, tmp_path):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines()})
+    (place / "run_v2.jsonl.gz").write_bytes(gzip.compress(lines().encode())[:40])
+    assert stabdiag("check", place).code == 2
+    assert "run_v2.jsonl.gz (not readable)" in api.diagnose(place).diagnosis.summary
+
+
 def test_files_that_are_read_together_are_not_named(stabdiag, tmp_path):
     write(tmp_path, **{"log.0": lines(), "log.1": lines()})
     out = stabdiag("diagnose", tmp_path / "log.0", tmp_path / "log.1").out
