@@ -44,14 +44,14 @@ _BACKUP_SUFFIX: Final = lazy_pattern(
 _ANY_SUFFIX: Final = ".*"
 _COPY_OF: Final = lazy_pattern(r"^(?:copy|kopie) (?:\(\d{1,3}\) )?(?:of|von) ", re.IGNORECASE)
 # The words of a name, except those that tell a version of it from another.
-_NAME_WORD: Final = lazy_pattern(r"[^\W_]+")
+_STEM_WORD: Final = lazy_pattern(r"[^\W_]+")
 _VERSION_WORDS: Final = frozenset(
     """
     copy bak backup old new prev previous last first final best rerun redo again orig original tmp
     draft fix fixed bad good
     """.split()  # noqa: SIM905 - so that it can be read
 )
-_VERSION: Final = lazy_pattern(r"v?\d{1,14}|[a-z]", re.IGNORECASE)
+_VERSION_WORD: Final = lazy_pattern(r"v?\d{1,14}|[a-z]", re.IGNORECASE)
 # What else is stored next to a log under its name.
 _OTHER_CONTENT: Final = frozenset(
     """
@@ -136,11 +136,11 @@ def _stem(name: str) -> tuple[str, str]:
 
 
 def _words(stem: str) -> list[str]:
-    return _NAME_WORD.findall(stem.lower())
+    return _STEM_WORD.findall(stem.lower())
 
 
 def _is_name(word: str) -> bool:
-    return word not in _VERSION_WORDS and _VERSION.fullmatch(word) is None
+    return word not in _VERSION_WORDS and _VERSION_WORD.fullmatch(word) is None
 
 
 def unread_parts(log: Path, read: Collection[str] = ()) -> LeftOut | None:

@@ -34,7 +34,7 @@ _RECORD: Final = lazy_pattern(r"\s*[\[(]?\{\s*[\"'\w]")
 _LOSS_BEFORE_VALUE: Final = lazy_pattern(
     r"(?:(?<![a-z])(?:train|total|avg|mean|batch|lm|ce)?loss"
     r"(?:es|_(?:step|epoch|avg|mean|ema|total|train|value|\d{1,3}))?|(?<= : )cost)[\"']?"
-    r"(?:\s{0,8}[:=|]\s{0,8}|(?:\s{1,8}|\(|(?<=[\"'])\s{0,8},\s{0,8})(?=[-+.\d]|nan|inf))\S"
+    r"(?:\s{0,8}[:=|]\s{0,8}(?!(?:true|false|yes|no|on|off)\b)|(?:\s{1,8}|\(|(?<=[\"'])\s{0,8},\s{0,8})(?=[-+.\d]|nan|inf))\S"
     r"|\([\"'](?:\w{0,20}_)?loss[\"'], \S",
     re.IGNORECASE,
 )
@@ -110,7 +110,7 @@ _FOUND_VALUE: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _IS_HANDLED: Final = lazy_pattern(
-    rb"skip|ignor|replac|remov|drop|fill|clean|mask|filter|clamp", re.IGNORECASE
+    rb"skip|ignor|replac|remov|drop|fill|clean|mask|filter|clamp|interpolat|imput", re.IGNORECASE
 )
 
 # A value that no training loss has, next to the name of one.
@@ -142,7 +142,10 @@ def may_hold_loss(line: str) -> bool:
         return not is_event(line)
     loss = _LOSS_BEFORE_VALUE.search(line)
     if loss is not None and _LOST_NUMBER.match(line, loss.end() - 1):
-        return True  # also the loss of an evaluation
+        # The loss of an evaluation counts as well.
+        from stabdiag.readers.text.messages.failures import names_no_value
+
+        return not names_no_value(line.encode())
     # A training loss may precede the evaluation loss.
     if loss is not None and not _EVALUATION_NAME.search(line, 0, loss.end()):
         return _SUMMARY_NAME.search(line) is None or LOST_VALUE.search(line) is not None

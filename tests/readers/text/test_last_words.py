@@ -376,3 +376,95 @@ def test_a_bound_that_is_infinite_is_no_failure(tmp_path, line):
 
 def test_the_text_of_a_raise_is_no_failure(tmp_path):
     assert write(tmp_path / "run.log", *TEXT, '    raise E("Loss is NaN, stopping")') == "healthy"
+
+
+SENTENCES = """\
+ERROR: the run was ended by the operating system because of memory pressure
+Nan detected in the critic loss. Halting.
+Model diverged with loss = NaN at step 250
+Caught signal 12, exiting
+(raylet) 3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed
+Process 2 exit with status code 12.
+*** Aborted at 1600000000 (unix time) try "date -d @1600000000" if you are using GNU date ***
+back-off 20s restarting failed container=fit pod=fit-0
+[PG 0 Rank 0] Heartbeat monitor timed out! The process stays. workMetaList_.size()=1
+IBV_WC_WR_FLUSH_ERR(5) on a request to peer 10.0.0.9
+Node n7 is down, requeueing job
+JobState=NODE_FAIL Reason=NodeDown
+Job 31 exceeded its memory allocation and has been removed
+the task hit its wall-clock limit and was stopped
+kernel: python[31]: segfault at 0 ip 00007f99
+EDAC MC0: 2 UE memory read error on CPU_SrcID#0
+the driver lost contact with device 3
+Not enough memory on the device to continue, exiting
+power failure in rack 3, job lost
+zipfile.BadZipFile: could not write the state: no space left
+pyarrow.lib.ArrowInvalid: the footer is gone
+Error: Aborted from fit() in /src/fit.cpp:31
+worker group FAILED. 0/2 attempts left
+the simulation has become unstable
+rank 5 stopped responding at step 240
+Keyboard interrupt, attempting graceful shutdown ...
+child exited with 134
+return code: -11
+python: free(): invalid size
+Illegal instruction
+The process was stopped by an administrator
+one of the loader processes died while saving the state
+""".splitlines()
+
+
+@pytest.mark.parametrize("line", SENTENCES)
+@pytest.mark.parametrize("label", ["", "2026-01-02 03:04:05,678 - ERROR - ", "[rank3]: "])
+def test_a_sentence_about_a_failure_is_the_last_word(tmp_path, label, line):
+    (tmp_path / "a").mkdir()
+    assert write(tmp_path / "run.log", *TEXT, f"{label}{line}") != "healthy"
+    assert write(tmp_path / "a" / "run.jsonl", *RECORDS, f"{label}{line}") != "healthy"
+
+
+HARMLESS = """\
+model.fill_value=nan
+max_norm: inf
+missing=nan, objective=hinge
+best_val_loss: inf
+NaN check passed for 31 parameters
+number of nan iterations: 0
+batches in which the loss is no longer finite: 0
+val_loss=nan (not run yet)
+eval_loss: nan (no evaluation so far)
+segmentation_loss=True
+oom_kill_disable=false
+exceptions: []
+crash reports: off
+requeue on preemption: yes
+Killed 2 idle notebooks
+Terminated 3 unused instances to save cost
+WARNING: ran out of memory, retrying batch
+batch size finder: 48 ran out of memory, 24 fits
+trial 3 failed (out of memory), next trial with 12
+Out of memory was handled, training goes on
+Worker 3 crashed and was replaced
+The last run was preempted; this run continues at step 99
+The previous run was killed by the user; starting from its checkpoint
+Restored after crash from checkpoint 99
+if a worker was killed by the system, it is started again
+number of times the job was evicted: 0
+0 of 8 workers crashed
+NCCL timeout set to 900 seconds
+ECC: on, 0 uncorrectable errors
+classes: killed, injured, unharmed
+fatal accidents: 312 rows
+Loading the dataset of aborted flights
+Predicting engine failure
+Training error detector on 12 categories
+Interpolated 14 NaN values of the wind
+Failed to load the cache, rebuilding it
+""".splitlines()
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+@pytest.mark.parametrize("label", ["", "2026-01-02 03:04:05,678 - INFO - ", "[rank3]: "])
+def test_settings_plans_and_recoveries_are_no_last_words(tmp_path, label, line):
+    (tmp_path / "a").mkdir()
+    assert write(tmp_path / "run.log", *TEXT, f"{label}{line}") == "healthy"
+    assert write(tmp_path / "a" / "run.jsonl", *RECORDS, f"{label}{line}") == "healthy"

@@ -19,6 +19,13 @@ from stabdiag.readers.values import NULL_WORDS, PHRASES, not_finite
 # A loss without a value. It has the form of a number, so that every pattern finds it, and no
 # program writes NaN in this way.
 NULL_CELL: Final = b"nAN"
+# A placeholder with the reason why it is no value: val_loss=nan (not run yet)
+NOT_MEASURED: Final = (
+    rb"(?<=[:= ])(?:[nN]a[nN]|[-+]?inf)(?= ?\((?:not (?:yet|run|evaluated|computed|measured"
+    rb"|available"
+    rb"|started|logged|done)|no \w{1,20} (?:yet|so far)|never (?:run|evaluated)"
+    rb"|(?:\w{1,20} )?starts? (?:at|in|with))\b[^)\n]{0,60}\))"
+)
 
 # tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31]): the
 # ends of their names, which are fast to find, and the whole.

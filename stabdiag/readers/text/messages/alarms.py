@@ -11,59 +11,196 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.cut_end import ends_before_value
 from stabdiag.readers.text.messages.failures import Failure, classify_failure
-from stabdiag.readers.text.messages.message_kinds import is_source_line
+from stabdiag.readers.text.messages.message_kinds import is_source_line, without_labels
+from stabdiag.readers.text.messages.recoveries import goes_on
 
 # At most this many bytes at the end of a text, and this many lines.
 _LAST_BYTES: Final = 2000
 _ALARM_LINES: Final = 3
 _LONGEST_ALARM: Final = 300
+# Comments, commands, items of a list and rows of a table; but not the lines around a heading, nor a
+# date whose digits are masked.
+_LINE_MARK: Final = lazy_pattern(rb"(?:\*{3,}|={2,}|!{1,3}|-{3,}|#{4}(?=-##)) {0,4}")
+_NO_SENTENCE: Final = b"#/>$-=+*|<"
+_QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
+_MOST_QUOTED: Final = 4
+_BRACES: Final = lazy_pattern(rb"[{}]")
 
-# Words of failures, in lower case.
-_ALARM: Final = lazy_pattern(
-    rb"(?<![\w.-])(?:errors?(?! are| (?:feedback|budget|message|log|correction|compens))"
-    rb"|err\w{0,2}_\w{2,20}|fail(?:ed|ure|s)?|fatal|abort(?! (?:threshold|on|flag|at))(?:ed|ing|s)?"
-    rb"|crash(?:ed)?|killed|killing|terminated|terminating|died|dying|exceptions?(?! are)"
-    rb"|panic|faults?"
-    rb"|unreachable|unexpected(?:ly)?|interrupted|disappeared|preempt(?:ed|ion)|evicted|cancell?ed"
+_SENTENCE_END: Final = lazy_pattern(rb"[;.!?]+(?: |$)| [-|] | -{2,3} ")
+_PART_END: Final = lazy_pattern(rb", | \(")
+
+_JOB: Final = (
+    rb"(?:jobs?|runs?|tasks?|process(?:es)?|workers?|pods?|containers?|instances?|sessions?"
+    rb"|programs?|train(?:ing|er)|nodes?|hosts?|ranks?|replicas?|actors?|kernel|machines?|gpus?"
+    rb"|servers?|vms?|devices?|agents?|trials?|raylets?|allocations?|pid|driver|launcher)"
+)
+_MACHINES: Final = rb"(?:nodes?|hosts?|ranks?|replicas?|machines?|servers?|vms?|workers?|gpus?)"
+# Phrases that no measure and no setting has, in lower case. Only a denial makes them harmless.
+_PHRASES: Final = lazy_pattern(
+    rb"\b"
+    + _JOB
+    + rb"\b[^\n]{0,60}\b(?:was|were|is|are|been|got|gets|being) (?:\w+ly )?(?:stopped|ended|removed"
+    rb"|shut down|torn down|terminated|killed|lost|aborted|evicted|cancell?ed|reclaimed|rebooted)"
+    rb" (?:by|because|since|due|after|as|at|on|in|while|when|during|with)\b"
+    rb"|\bwill be (?:torn down|terminated|killed|aborted|evicted|reclaimed|shut down|removed)\b"
+    rb"|\b(?:is|are) going down\b|\bwill shut ?down\b|\b(?:thermal|emergency) shutdown\b"
+    rb"|\b(?:exit(?:ed|s)?(?: with)?|(?:exit|return) ?(?:code|status)|rc)(?: is| was)?[ :=]{1,3}"
+    rb"-?[1-9]\d{0,9}$|\bnon-?zero (?:exit |return )?(?:code|status)\b"
+    rb"|^(?:slurm )?(?:job|task|step) [\w.-]{1,40} (?:timeout|oom|cancelled|preempted)$"
+    rb"|\b(?:hit|exceed(?:s|ed|ing)?|r[au]n over|went over|used up|reached) (?:its|the|their|a|all"
+    rb"|our) (?:\w{1,12} ){0,2}(?:memory|wall-?(?:clock)?|walltime|runtime|disk|storage|quota"
+    rb"|time(?= limit))"
+    rb"(?:[ -](?:time|limit|allocation|quota|request))?\b"
+    rb"|\b(?:not enough|insufficient|too little) (?:\w{1,12} ){0,2}(?:memory|space|disk|ram|room"
+    rb"|resources)\b|\btoo much (?:\w{1,12} )?memory\b"
+    rb"|\bno (?:heartbeats?|response|answer|reply|space|room)\b(?! (?:issues?|problems?|errors?))"
+    rb"|\b(?:missed|missing|lost) (?:\w{1,12} )?heartbeats?\b"
+    rb"|\b(?:not|stopped) (?:responding|answering)\b|\blost contact (?:with|to)\b"
+    rb"|\bconnection refused\b"
+    rb"|\bclosed the connection\b|\b(?:server|client|worker|peer|node|rank \d{1,6}) disconnected\b"
+    rb"|\b(?:did|does|do) not (?:answer|respond|reply|report|return|come back|join|arrive"
+    rb"|reach the barrier)\b"
+    rb"|\b(?:unable|not able) to (?!find|import|locate|use|detect|determine)[a-z]{3,}"
+    rb"|\bsegfaults?\b|\binvalid opcode\b|\bgeneral protection\b|\bhardware error\b"
+    rb"|\bmemory (?:\w{1,12} )?error on\b"
+    rb"|\b(?:is|was|are|were|became|becomes?|went|turned) (?:numerically )?(?:unstable|unhealthy"
+    rb"|unresponsive)\b"
+    rb"|\b"
+    + _MACHINES
+    + rb"(?: [\w.-]{1,30})? (?:(?:is|are|was|were|has been|have been|went) (?:down|lost|dead)"
+    rb"|(?:was|were) rebooted)\b"
+    rb"|\b(?:is|was) gone\b|\bjob (?:is |was )?lost\b|\bpower (?:loss|failure|outage)\b"
+    rb"|\b(?:user |keyboard ?)interrupt\b|\bctrl[-+ ]c (?:was )?(?:pressed|received|caught)"
+    rb"|\bcaught signal \d|\bsending sig\w{3,4} to (?:process|pid|job|\d)"
+    rb"|\b(?:problem|error|issue) and (?:needs|has|had) to (?:close|stop|exit)\b"
+    rb"|\b(?:training|run|model|optimi[sz]ation|simulation|loss|gradients?|weights) "
+    rb"(?:has |have |just )?(?:diverged|exploded|blew up|blown up|collapsed|became undefined)\b"
+    rb"|\bobjective became undefined\b"
+    rb"|\b[a-z]{3,40}(?:error|exception) (?:in|at|from|while|during|occurred|was (?:raised"
+    rb"|thrown))\b"
+    rb"|\b(?:contains?|has|have|got|found|detected|encountered|produced|returned)"
+    rb" (?:an? |some |the value )?(?:nans?|infs?)\b(?![^\n]{0,60}\b(?:columns?|rows?|labels?|data"
+    rb"|features?|cells|samples?|pixels|inputs?)\b)"
+)
+# Words of reports that a part of a sentence may have for other reasons, in lower case.
+_FAILURE_EVENT: Final = (
+    rb"fail(?:ed|s)|errored|abort(?:ed|ing|s)|crashed|killed|killing|terminated|terminating|died"
+    rb"|dying"
+    rb"|unreachable|unexpected(?:ly)?|interrupted|disappeared|preempted|evicted|cancell?ed"
     rb"|revoked|reclaimed|will (?:be )?terminated?|went down|(?:presumed|declared|is) dead"
     rb"|giving up|gave up|broken pipe|(?:reset|closed) by (?:the |a )?(?:remote )?peer"
     rb"|lost (?:\w{1,12} ){0,3}connection|connection (?:(?!is|and)\w{1,12} ){0,8}lost|read-only"
-    rb"|unable to (?:write|save|open|read|load|reach|connect|allocate|continue)|requeued?"
-    rb"|abnormal(?:ly)?|abruptly|oom|not ready|did not respond|out of \w{3,20}|dumped core"
-    rb"|cannot (?:access|write|save|create|continue|proceed)|timed out|core dumped"
+    rb"|could not (?:write|save|open|read|load|reach|connect|allocate|continue|extend|create)"
+    rb"|requeu(?:ed|eing|ing)"
+    rb"|abnormal(?:ly)?|abruptly|not ready|did not respond|out of \w{3,20}|dumped core"
+    rb"|can ?not (?:access|write|save|create|continue|proceed)|timed out|core dumped"
     rb"|(?:disk|file ?system|volume|quota) (?:is )?full|stale file handle"
     rb"|rendezvous closed|is destroyed|(?:will be|being) stopped in|user defined signal \d"
-    rb"|endpoint closed|device lost"
-    rb"|stopped working|access violation|was hung|hangup|hung up)(?![\w-]|\.\w)"
-    rb"|^return code [1-9]|\w(?:run|job|task) failed|^\^c$"
+    rb"|endpoint closed|device lost|is (?:invalid|corrupt(?:ed)?)"
+    rb"|stopped working|access violation|was hung|hangup|hung up"
 )
-# Words of denials, plans, settings, measures and ends as planned.
-_NO_ALARM: Final = lazy_pattern(
-    rb"(?<![\w-])(?:no|not(?! (?:ready|respond))|zero"
-    rb"|(?<!\.)(?<!gpu )(?<!rank )(?<!node )(?<!device )0(?!\.\d)|without|never|none"
-    rb"|nobody|skip\w*|retr(?:y|ied|ying|ies)|old|guard|active|ignor\w*|fallback|recover\w*|reconnect\w*"
-    rb"|resum\w*|continu\w*|warnings?|deprecat\w*|instead"
-    rb"|avoid\w*|prevent\w*|unlikely"
-    rb"|using|(?<!file )handl\w*|rates?|analysis|bars?|saved|saving|stale(?! file)"
-    rb"|(?<!to )previous|protection|success\w*|succeeded"
-    rb"|complet\w*|finished|normally|graceful\w*"
-    rb"|if|when|may|might|would|can|could|should|off|press|hint|tip|true|false"
-    rb"|accuracy|f1|score|mean|average|test|val|valid|validation|eval|evaluation|word|passed"
-    rb"|reached|cache|tolerance|robust\w*|samples?|examples?|images?|cases?|criterion|condition"
-    rb"|detection|prediction|installed|(?<!not )ready|enabled"
-    rb"|disabled|policy|limit|count|limiting|again|restart\w*|defaults?|loaders?|episodes?"
+# Nouns for a failure, and for what is measured, set or predicted.
+_NOUN: Final = (
+    rb"errors?|err\w{0,2}_\w{2,20}|\w{1,40}_err(?:or)?(?=\()|failures?|fatal|abort|crash"
+    rb"|exceptions?|panic|faults?|preemption|oom|requeue"
+)
+# A noun in front of another word names a thing: error rate, crash handler, fatal accidents.
+_AFTER_NOUN: Final = (
+    rb"(?= ?$|[^\w -]| -|[ -](?:in|at|on|from|of|while|when|during|by|with|as|because|and|or|to|due"
+    rb"|occurred|occurs|detected|encountered|raised|thrown|caught|reported|code|signal|address"
+    rb"|error"
+    rb"|exception|number|no|after|message|notice|was|has|is|dump|\w{2,30}ing|\d{1,12})\b(?! (?:log"
+    rb"|feedback"
+    rb"|budget|message|compens|correction|threshold|flag)))"
+)
+_EVENTS: Final = lazy_pattern(
+    rb"(?<![\w.-])(?:"
+    + _FAILURE_EVENT
+    + rb")(?![\w-]|\.\w)|^return code [1-9]|\w(?:run|job|task) failed"
+    rb"|^\^c$"
+)
+_NOUNS: Final = lazy_pattern(rb"(?<![\w.-])(?:" + _NOUN + rb")(?![\w-]|\.\w)" + _AFTER_NOUN)
+# A participle in front of the noun that it describes: 3 failed examples, of aborted flights.
+_ATTRIBUTE: Final = lazy_pattern(
+    rb"\b(?:of|the|all|each|any|for|with|\d{1,9}) (?:failed|aborted|crashed|killed|terminated"
+    rb"|interrupted|preempted|evicted|cancell?ed) (?!(?:by|at|on|in|to|due|after|because|with|while"
+    rb"|during|when|and|unexpectedly|abnormally)\b)[a-z]{3,}"
+    rb"|^(?:failed|aborted|crashed|killed|terminated|interrupted|preempted|evicted|cancell?ed)"
+    rb" [a-z]{3,30}(?= ?[:=(]| are| is| will| can)"
+)
+# What a program works on: Predicting engine failure, Training error detector.
+_WORKS_ON: Final = lazy_pattern(
+    rb"^(?:load|train|predict|evaluat|detect|classify|test|comput|generat|download|analy[sz]|model"
+    rb"|simulat|prepar|build|check|collect|estimat)ing\b"
+)
+
+# Words of denials, plans, settings, measures and ends as planned, in a sentence.
+_HARMLESS: Final = lazy_pattern(
+    rb"(?<![\w-])(?:without|never|none|nobody|old|guard|active|warnings?|deprecat\w*|instead"
+    rb"|avoid\w*|prevent\w*|unlikely|using|(?<!file )handl\w*|rates?|analysis|bars?|saved"
+    rb"|(?<!while )(?<!when )saving"
+    rb"|stale(?! file)|idle|orphan\w*|zombies?|unused|leftovers?|earlier|last run"
+    rb"|(?<!to )previous|protection|success\w*|succeeded|complet(?:e|ed|es|ely|ing)|finished"
+    rb"|normally|graceful\w*|early stopping"
+    rb"|passed|reached|cache|tolerance|robust\w*|samples?|examples?|images?|cases?|criterion"
+    rb"|condition|detection|prediction|installed|(?<!not )ready|enabled|disabled|policy|count"
+    rb"|(?<!memory )(?<!time )(?<!its )limit"
+    rb"|limiting|defaults?|episodes?"
+    rb"|accuracy|f1|score|mean|average|test|val|valid|validation|eval|evaluation|word"
     rb")(?![\w-])"
-    # Counts, instructions, the end of helpers, and decimal numbers that are not addresses.
-    rb"|^(?:number|count) of "
-    rb"|^(?:set|use|pass|add|see|try) |(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
+    rb"|^(?:number|count) of |^(?:set|use|pass|add|see|try) "
+    rb"|(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
     rb"(?:\w{0,6}loaders?|workers|threads|servers?|prefetch\w*)(?![\w-])"
     rb"|(?:kill|terminat|stopp|abort)(?:ing|ed) (?:\w{1,20} ){0,3}"
-    rb"(?:tensorboard|dashboards?|profilers?|uploaders?|monitors?|prefetch\w*)(?![\w-])"
-    # Sizes of memory are no measures of the training.
-    rb"|(?<!signal )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,40}(?!\.?\d| ?[kmgt]i?b\b)"
-    rb"|[=:] ?-?\d{1,12}(?:e[-+]?\d{1,3})?\s{0,9}$"
+    rb"(?:tensorboard|dashboards?|profilers?|uploaders?|monitors?|prefetch\w*|loaders?)(?![\w-])"
 )
-_QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
+# Plans: nothing happened.
+_PLANNED: Final = lazy_pattern(
+    rb"(?<![\w-])(?:off|press|hint|tip|true|false|automatically|always|usually)(?![\w-])"
+    rb"|^(?:help|usage|example|note):"
+)
+# Conditions in front of what they are about. Behind it, they say when it happened.
+_CONDITION_BEFORE: Final = lazy_pattern(
+    rb"(?<![\w-])(?:if|when|may|might|would|can(?! ?not\b)|could(?! not\b)|should)(?![\w-])"
+    rb"|^(?:on|upon|in case of) "
+)
+# Denials of a part of a sentence, and counts of nothing.
+_DENIAL: Final = lazy_pattern(
+    rb"(?<![\w-])(?:no(?! (?:heartbeat|response|answer|reply|space|room|such))|zero"
+    rb"|(?<!could )(?<!can )not(?! (?:ready|able|responding|reach|enough|found|exist|available"
+    rb"|respond|answer|reply|report|return|come|join|arrive)))(?![\w-])"
+    rb"|(?<![\w.#:/-])(?<!gpu )(?<!rank )(?<!node )(?<!device )(?<!task )(?<!worker )"
+    rb"(?<!host )(?<!step )(?<!trial )(?<!replica )(?<!process )(?<!at )0(?![\w.:/-])"
+)
+# A value of a measure, but no number of a line of a file, no address, and no size of memory.
+_MEASURED_NUMBER: Final = lazy_pattern(
+    rb"(?<!signal )(?<!stage )(?<!version )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,40}"
+    rb"(?!\.?\d| ?[kmgt]i?b\b)"
+    rb"|\s[<>]=? \d"
+    rb"|(?<!\.[a-z]{1})(?<!\.[a-z]{2})(?<!\.[a-z]{3})[=:] ?-?\d{1,12}(?:e[-+]?\d{1,3})?\s{0,9}$"
+)
+# crash reports: off, exceptions: [], requeue on preemption: yes
+_SWITCH_OR_NUMBER: Final = lazy_pattern(
+    rb"[\w .,/()-]{1,60} ?[:=] ?(?:yes|no|on|off|true|false|none|null|auto|default|ok|log|skip"
+    rb"|\[ ?\]|\{ ?\}|\d[\w.:%]{0,20}(?: [a-z]{1,3})?)\.?"
+)
+# pyarrow.lib.ArrowInvalid: the footer is gone
+_EXCEPTION: Final = lazy_pattern(
+    rb"(?:[a-z_]\w{0,60}\.){1,6}[A-Z]\w{0,60}(?:Invalid|Expired|Timeout|Failed|Failure|Interrupt"
+    rb"|NotFound|Unavailable|Exceeded|Aborted|Refused|Denied|Died|Lost): \S"
+)
+# The time, name and level of a line about nothing wrong.
+_CALM_LEVEL: Final = lazy_pattern(
+    rb"[^\na-z\"'=]{0,60}(?:[\w.:/-]{1,60}[ |-]{1,4}){0,2}\b(?:DEBUG|INFO|NOTICE"
+    rb"|TRACE)\b[\]:|) -]{1,8}"
+    rb"(?:[\w.]{1,60}(?::(?! )| - | \| ))?"
+)
+_ERROR_LEVELS: Final = (b"ERROR", b"CRITICAL", b"FATAL")
+# Names: classes: killed, injured, unharmed
+_LISTED_WORDS: Final = lazy_pattern(
+    rb"(?!(?:\w+ )?(?:error|fatal|critical|warning)\b)[\w /-]{1,40}: ?"
+    rb"(?:[\w-]{1,30}(?: [\w-]{1,30})?, ?){2,40}[\w-]{1,30}(?: [\w-]{1,30})?\.?"
+)
 
 
 def find_alarm(data: bytes) -> int | None:
@@ -89,14 +226,50 @@ def find_alarm(data: bytes) -> int | None:
 def is_alarm(line: bytes) -> bool:
     """Return True if a line reports a failure in plain words."""
     line = line.strip()
-    if not line or len(line) > _LONGEST_ALARM or line[:1] in b"#/>$-=+*|<":
+    mark = _LINE_MARK.match(line)
+    if not line or len(line) > _LONGEST_ALARM or (mark is None and line[:1] in _NO_SENTENCE):
         return False
-    lowered = line.lower()
-    if is_source_line(line):
+    if is_source_line(line) or goes_on(line):
         return False
     # In the middle of a log, losses below the report show that the training survived it.
     if classify_failure(line) is Failure.GRADIENT:
         return True
-    if _ALARM.search(lowered) is None or _NO_ALARM.search(lowered) is not None:
+    message = without_labels(line)
+    is_error = any(level in line[: len(line) - len(message)] for level in _ERROR_LEVELS)
+    calm = _CALM_LEVEL.match(message)
+    if calm is not None:
+        message = without_labels(message[calm.end() :])
+    if _EXCEPTION.match(message) is not None:
+        return True
+    if _BRACES.search(message) or len(_QUOTED.findall(message)) > _MOST_QUOTED:
         return False
-    return len(_QUOTED.findall(line)) <= 2
+    lowered = message.lower()
+    if _SWITCH_OR_NUMBER.fullmatch(lowered) or _LISTED_WORDS.fullmatch(lowered):
+        return False
+    lowered = b"error: " + lowered if is_error else lowered
+    return any(_reports_failure(sentence) for sentence in _SENTENCE_END.split(lowered))
+
+
+def _reports_failure(sentence: bytes) -> bool:
+    """Return True if a sentence in lower case says that something failed."""
+    sentence = _ATTRIBUTE.sub(b"", sentence)
+    if _PLANNED.search(sentence) is not None:
+        return False
+    is_harmless = _HARMLESS.search(sentence) is not None
+    begin = 0
+    for clause in _PART_END.split(sentence):
+        failure = None if _DENIAL.search(clause) else _find_failure(clause, is_harmless=is_harmless)
+        begin = sentence.find(clause, begin)
+        if failure is not None and _CONDITION_BEFORE.search(sentence, 0, begin + failure) is None:
+            return True
+        begin += len(clause)
+    return False
+
+
+def _find_failure(clause: bytes, *, is_harmless: bool) -> int | None:
+    """Return the position of the words for a failure in a part of a sentence, or None."""
+    patterns = [_PHRASES]
+    if not is_harmless and _MEASURED_NUMBER.search(clause) is None:
+        patterns += [_EVENTS] if _WORKS_ON.match(clause) else [_EVENTS, _NOUNS]
+    matches = (pattern.search(clause) for pattern in patterns)
+    return next((match.end() for match in matches if match is not None), None)

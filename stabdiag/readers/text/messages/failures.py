@@ -21,6 +21,7 @@ from stabdiag.readers.text.lines.counters import DIGITS
 from stabdiag.readers.text.lines.grammar import StatusLine, TextPart, make_parts
 from stabdiag.readers.text.lines.line_forms import SAME_DIGITS, outline, words_in
 from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
+from stabdiag.readers.text.lines.values import NOT_MEASURED
 
 # The columns of what is reported; ``log.py`` gives them the name of the log's own loss.
 REPORTED_LOSS: Final = "reported loss"
@@ -50,11 +51,11 @@ _FAILURE_ANCHORS: Final = (
     *(*_EXCEPTION_ANCHORS, b"ERROR", b"WARN", b"Warn", b"warn", b"FATAL", b"RITICAL", b"bort"),
     *(b"ABORT", b"iverg", b"ssertion"),
     *(
-        *(b"NaN", b"NAN "),
+        *(b"NaN", b"NAN ", b"Nan "),
         *(b"is nan", b"is Nan"),
         *(b"was nan", b"come nan", b"came nan", b"comes nan", b"got nan", b"has nan", b"hit nan"),
         *(b"ned nan", b"ced nan", b"ave nan", b"ted nan", b"tain nan", b"tains nan"),
-        *(b"is inf", b"is -inf", b"was inf", b"are inf", b"are nan"),
+        *(b"now nan", b"now inf", b"is inf", b"is -inf", b"was inf", b"are inf", b"are nan"),
         *(b"nan loss", b"or nan", b"inite", b"infinity", b"Infinity", b"to inf", b"to nan"),
         *(b"not a number", b"no longer a number", b"oss nan", b"oss inf"),
         b"verflow detected",
@@ -106,6 +107,7 @@ _IMPLIES_IT: Final = lazy_pattern(
 _IS_ALONE: Final = lazy_pattern(
     rb"[\W_]{0,20}(?:(?:error|fatal|warning)[\W_]{1,4})?(?:nans?|infs?|nan/inf|nan or inf)"
     rb"(?: values?)? (?:(?:was|were|has been) )?(?:detected|found|encountered|occurred)[\W_]{0,20}"
+    rb"|(?:nan!+ ?){1,9}"
 )
 _MINIMUM: Final = lazy_pattern(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
@@ -151,7 +153,7 @@ _SUBJECT: Final = lazy_pattern(
 # Without a name of what is not finite, the program says that it ends.
 _ENDING: Final = lazy_pattern(
     rb"(?<![a-z])(?<!early )(?<!early-)(?:abort|terminat|halt|stopp|exit|quit|bail|crash)"
-    rb"(?:ing|ed)(?![a-z])"
+    rb"(?:ing|ed)(?![a-z])|[.,;!] (?:abort|stop|exit|halt|quit)(?: training)?[.!]?$"
 )
 _OVERFLOW_REPORT: Final = lazy_pattern(
     rb"(?:grad|loss|backward|fp16|numerical|floating)[^\n]{0,60}\boverflow(?:ed)?\b"
@@ -178,26 +180,42 @@ _FOUND_WORDS: Final = lazy_pattern(rb"\b(?:detected|found|encountered|occurred|g
 
 # The name of a bound, not of what was measured: best_loss = inf.
 _BOUND: Final = lazy_pattern(
-    rb"(?<![a-z])(?:best|min|max|minimum|maximum|lowest|highest|prev|previous|init|initial|threshold"
+    rb"(?<![a-z])(?:best|min|max|minimum|maximum|lowest|highest|prev|previous|init|initial"
+    rb"|threshold"
     rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20}"
     rb"(?: ?[:=]| (?:(?:is|was) )?(?:initiali[sz]ed|set|reset) (?:to|as|with)) ?[-+]?inf"
     rb"|clip\w{0,6}[\w .-]{0,20} ?[:=] ?[-+]?inf"
 )
+_NOT_MEASURED: Final = lazy_pattern(NOT_MEASURED)
 
 # A count of such values, which is 0; or values of the data and samples of a batch, without which it
 # was trained.
 _NONE_COUNTED: Final = lazy_pattern(
-    rb"(?:nans?|infs?|infinite|non-?finite)[\w /-]{0,30} ?[:=] ?0\s{0,9}$|(?<!all )\b\d{1,9}"
+    rb"(?:nans?|infs?|infinite|finite|a number)[\w /-]{0,30} ?[:=] ?(?:0|no|none)\s{0,9}$"
+    rb"|(?<!all )\b\d{1,9}"
     rb"(?: of \d{1,9})? (?:sample|utterance)s?\b.{0,40}(?:nan|inf).{0,80}(?:ignor|skipp)ed"
     rb"|(?:ignor|replac|mask|filter|dropp|skipp|remov|fill)(?:ing|ed) (?:\d{1,9} )?nans?"
     rb" (?:target|label|pixel|entr|cell|row|input|feature|token|sample|column|annotation)"
     rb"|nans?\b.{0,30}\b(?:data|rows?|labels?|inputs?|features?|columns?|cells)\b.{0,30}"
     rb"\b(?:replac|fill|imput|remov|dropp|mask)ed\b"
+    rb"|(?:nan|inf)s?(?:/inf| and inf)? checks?(?: of [\w ]{1,20})?(?::| has| have)? (?:passed|ok\b"
+    rb"|done)"
+)
+
+# A setting that is not finite, not a value that was measured: model.fill_value=nan, max_norm: inf
+_SETTING_NOT_FINITE: Final = lazy_pattern(
+    rb"(?<![a-z])(?:na|nan|null|fill|pad|padding|clip|default|missing|limit|bound|max|min|maximum"
+    rb"|minimum"
+    rb"|threshold|tolerance|horizon|timeout|patience|budget|length|len|capacity|deadline|upper"
+    rb"|lower)"
+    rb"(?![a-z])[\w.-]{0,40}(?: \w{1,20})? ?[:=] ?[\"']?[-+]?(?:nan|inf)(?:inity)?\b"
+    rb"|(?<![a-z])best ?[:=] ?[-+]?inf"
 )
 
 # Source code, comments and settings.
 _SOURCE_CODE: Final = lazy_pattern(
-    rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import "
+    rb"^[\s>]{0,80}(?:#(?!###-)|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class "
+    rb"|import "
     rb"|from \w|print\b|logg(?:er|ing)\.|warnings?\.|self\.)"
     # Logs are indented in Markdown as well.
     rb"|^ {4}(?!\s{0,80}[\w .!-]{1,40}\b(?:detected|found|encountered)\b[\w .!-]{0,60}$)"
@@ -249,6 +267,16 @@ def is_exception(line: bytes) -> bool:
     return _EXCEPTION_NAME.search(line) is not None
 
 
+def names_no_value(line: bytes) -> bool:
+    """Return True if a line has an infinite bound of a measure, or says that it has no value."""
+    return _BOUND.search(line.lower()) is not None or _NOT_MEASURED.search(line) is not None
+
+
+def names_end(name: bytes) -> bool:
+    """Return True if words in front of a value say that the program fails or stops."""
+    return _FATAL_WORDS.search(name.lower()) is not None
+
+
 def classify_failure(line: bytes) -> Failure | None:
     """Return the failure that a line reports, or None if all its values are finite."""
     return _failure_of_form(line.translate(SAME_DIGITS))  # a log repeats its lines
@@ -267,7 +295,7 @@ def _failure_of_form(line: bytes) -> Failure | None:
         return None
     if any(p.search(line) for p in (_SOURCE_CODE, _FINITE_LOSS)):
         return None
-    if any(p.search(text) for p in (_BOUND, _NONE_COUNTED)):
+    if _is_harmless(text):
         return None
     if is_minimum:
         return Failure.MINIMUM_SCALE
@@ -294,9 +322,17 @@ def _failure_of_form(line: bytes) -> Failure | None:
 def states_failure(line: bytes) -> bool:
     """Return True if a line of text has a value that is not finite, except of an evaluation."""
     text = line.lower()
-    if _NAMES_IT.search(text) is None or _is_condition(text):
+    if _NAMES_IT.search(text) is None or _is_condition(text) or _is_harmless(text):
         return False
     return not (_SOURCE_CODE.search(line) or _EVALUATION_METRIC.search(text))
+
+
+def _is_harmless(text: bytes) -> bool:
+    """Return True if what is not finite is a setting, a bound, or a part of the data."""
+    return any(
+        pattern.search(text)
+        for pattern in (_BOUND, _NONE_COUNTED, _NOT_MEASURED, _SETTING_NOT_FINITE)
+    )
 
 
 def _is_condition(text: bytes) -> bool:

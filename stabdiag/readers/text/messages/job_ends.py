@@ -16,7 +16,7 @@ DEVICE_ANCHORS: Final = (
 # ROCm, level zero, the driver of NVIDIA, Metal, and the runtime of TPUs.
 DEVICE_FAULTS: Final = lazy_pattern(
     rb"[Mm]emory access fault by |HSA_STATUS_ERROR|(?:RESULT|PI)_ERROR_DEVICE_LOST"
-    rb"|\bXid \(PCI|[Uu]ncorrectable (?:\w{1,20} ){0,4}(?:\([A-Z]{2,4}\) )?error(?!s?: ?0)"
+    rb"|\bXid \(PCI|(?<!\b0 )[Uu]ncorrectable (?:\w{1,20} ){0,4}(?:\([A-Z]{2,4}\) )?error(?!s?: ?0)"
     rb"|\bcore halted|(?:roc|hip|cu)BLAS error: |MIOpen(?:\([A-Z]{1,20}\))?:? [Ee]rror"
     rb"|: failed assertion [`'\"]|[Cc]ommand buffer (?:exited with error|execution failed)"
     rb"|[Rr]eplica [\w-]{1,40} (?:failed|exited with (?:a )?non-?zero|ran out)"
@@ -31,13 +31,28 @@ DEVICE_FAULTS: Final = lazy_pattern(
 JOB_END_ANCHORS: Final = (
     *(b"received signal", b"BAD TERMINATION", b"xceeded hard", b"xceeded soft", b"Job <"),
     *(b"Job disconnected", b"Evicted", b"reempting", b"OOMKilling", b"NodeNotReady"),
-    *(b"backoff limit", b"BackoffLimit", b"than specified deadline", b"orkers killed"),
+    *(
+        b"backoff limit",
+        b"BackoffLimit",
+        b"than specified deadline",
+        b"orkers killed",
+        b"killed due to",
+    ),
     *(b"rial task failed", b"Spot ", b"spot ", b"non-zero", b"nonzero", b"have died"),
     *(b"ession ", b"otebook ", b" being ", b"sending signal", b"death signal"),
     *(b"Faulting app", b"nhandled exception at", b"xception code: 0x", b"Debug Assertion"),
     *(b"has been called", b"ignal (", b" (1): ", b"xecution halted", b"caught segfault"),
     *(b"shutdown signal", b"code=killed", b"code=dumped", b"closed by remote host"),
-    *(b"send disconnect", b"llowed Compute", b"atus: ", b"tate: ", b"vent: ", b"JOB_STATE_"),
+    *(
+        b"send disconnect",
+        b"llowed Compute",
+        b"atus: ",
+        b"tate: ",
+        b"vent: ",
+        b"tate=",
+        b"atus=",
+        b"JOB_STATE_",
+    ),
     *(b"slurmstepd: error", b"srun: error", b"failed with TM", b"Terminated by sig"),
     *(b"its memory limit", b"probe failed", b"killing pods", b"unexpectedly exits", b" died: "),
     *(b"xception Code: 0x", b"could not be read", b"could not be writ", b"overrun detected"),
@@ -59,7 +74,7 @@ JOB_ENDS: Final = lazy_pattern(
     # Kubernetes, Ray and the clouds.
     rb"|\bWarning\s{1,20}(?:Evicted|Preempting|OOMKilling|NodeNotReady)\s"
     rb"|reached the specified backoff limit|\bBackoffLimitExceeded\b"
-    rb"|active longer than specified deadline|\b[Ww]orkers killed due to\b"
+    rb"|active longer than specified deadline|\b[Ww]orkers (?:\([^)\n]{1,40}\) )?killed due to\b"
     rb"|\b[Tt]rial task failed\b"
     rb"|\b[Ss]pot (?:\w{1,20} ){1,3}(?:was |were |is |has been )?(?:being )?"
     rb"(?:reclaimed|preempted|evicted|interrupted|terminated)\b"
@@ -94,9 +109,10 @@ JOB_ENDS: Final = lazy_pattern(
     rb"(?:fail|abort|crash|kill|died|dead|cannot|could not|unable|lost|unexpected|invalid|fatal"
     rb"|corrupt|timed out|timeout|not found|denied|exceed|refused|unreachable)"
     # The last state of a record.
-    rb"|^(?:\w{1,20}: )?(?:job |run )?(?:\w{1,20} )?(?:[Ss]tatus|[Ss]tate|[Ee]vent): [\"']?"
+    rb"|^(?:\w{1,20}: )?(?:[Jj]ob ?|[Rr]un ?)?(?:\w{1,20} )?(?:[Ss]tatus|[Ss]tate|[Ee]vent)(?:: "
+    rb"|=)[\"']?"
     rb"(?:[Ff]ailed|FAILED"
     rb"|[Cc]rash(?:ed)?|CRASHED|[Kk]illed|KILLED|[Aa]borted|ABORTED|[Pp]reempted|PREEMPTED|OOM|oom"
     rb"|[Dd]iverged|DIVERGED|[Ee]rrored|[Cc]ancell?ed|CANCELL?ED|NODE_FAIL|TIMEOUT|OUT_OF_MEMORY)"
-    rb"[\"']?\s{0,9}(?:$|[,;(|])(?![^\n]{0,80}\bretr)"
+    rb"[\"']?\s{0,9}(?:$|[,;(|]| \w{1,20}=)(?![^\n]{0,80}\bretr)"
 )

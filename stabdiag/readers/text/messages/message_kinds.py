@@ -14,6 +14,7 @@ from stabdiag.readers.text.messages.job_ends import (
     JOB_END_ANCHORS,
     JOB_ENDS,
 )
+from stabdiag.readers.text.messages.recoveries import survives
 
 
 @frozen
@@ -21,7 +22,8 @@ class MessageKind:
     """A kind of message: its lines match ``line``, and contain one of the texts ``anchors``.
 
     The whole log is searched for each anchor, so that kinds share a few anchors. If a pattern is
-    slow, its lines also contain one of ``words``, which excludes most others.
+    slow, its lines also contain one of ``words``, which excludes most others. A line that says that
+    the training survived is no message, if it ``can_be_survived``.
     """
 
     code: EventCode
@@ -29,6 +31,7 @@ class MessageKind:
     anchors: tuple[bytes, ...]
     line: re.Pattern[bytes]
     words: tuple[bytes, ...] = (b"",)
+    can_be_survived: bool = True
 
     def describes(self, line: bytes) -> bool:
         """Return True if a line is a message of this kind, also behind labels of its process."""
@@ -38,13 +41,13 @@ class MessageKind:
             message = without_labels(line)
             if message == line or self.line.search(message) is None:
                 return False
-        return not is_source_line(line)
+        return not (is_source_line(line) or (self.can_be_survived and survives(line)))
 
 
 # [rank3]: , (TrainWorker pid=4811, ip=10.1.2.3), worker2: , and the time, name and level of a line
 # about an error: 2026-01-02 03:04:05,678 - train - ERROR - , ERROR:train:
 _PROCESS_LABELS: Final = lazy_pattern(
-    rb"\s{0,8}(?:\[[A-Za-z][\w .-]{0,20}\d\]:?|\(\w{1,40} (?:rank=\d{1,6} )?pid=[^)\n]{1,60}\)"
+    rb"\s{0,8}(?:\[[A-Za-z][\w .-]{0,20}[\d#]\]:?|\(\w{1,40} (?:rank=\d{1,6} )?pid=[^)\n]{1,60}\)"
     rb"|\w{0,12}\d{1,6}:) {1,4}"
     rb"|[^\na-z\"'=]{0,60}(?:[\w.:/-]{1,60}[ |-]{1,4}|[\w.:/-]{1,60}\] ){0,2}"
     rb"\b(?:ERROR|CRITICAL|FATAL)\b(?:[\]:|) -]{1,8}(?:[\w.:]{1,60}(?::(?! )| - | \| ))?"
@@ -66,7 +69,7 @@ def without_labels(line: bytes) -> bytes:
 
 # A line of a program, with a message in it.
 _SOURCE_LINE: Final = lazy_pattern(
-    rb"[ \t>]{0,80}(?:(?:except|raise|elif|if|assert|return|print|logg(?:er|ing)\.\w{1,20}"
+    rb"[ \t>]{0,80}(?:(?:except|raise|elif|if|assert|return(?! code)|print|logg(?:er|ing)\.\w{1,20}"
     rb"|warnings?\.\w{1,20}|self\.\w{1,40})\b[^\n]{0,400}[:(\"'#]|# |// )"
 )
 
@@ -146,7 +149,7 @@ SORTS: Final = (
             rb"|rank|peer)"
             rb"|socket has timed out|[Gg]loo[^\n]{0,200}[Cc]onnection (?:reset|closed) by peer"
             rb"|collective operation timeout|DistBackendError: "
-            rb"|NCCL (?:timeout|error)(?! (?:handling|is \d|of \d))"
+            rb"|NCCL (?:timeout|error)(?! (?:handling|is \d|of \d|set\b|= ?\d))"
             rb"|nccl(?:(?:System|Internal|Remote)Error|UnhandledCudaError)"
             rb"|atchdog (?:got stuck|thread terminated)"
         ),
@@ -185,11 +188,11 @@ SORTS: Final = (
     MessageKind(
         code=EventCode.CUDA_ERROR,
         title="CUDA error",
-        anchors=(b"rror", b"_STATUS_", b"Assertion `", b"CUDA_ERROR"),
+        anchors=(b"rror", b"_STATUS_", b"Assertion `", b"CUDA_ERROR", b"kernel image"),
         line=lazy_pattern(
             rb"CUDA error: (?!out of memory)|(?i:cuda runtime error) (?!\(2\))\(\d"
             rb"|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
-            rb"|\.cuh?:\d{1,9}:[^\n]{0,120}Assertion `"
+            rb"|\b(?:no|device) kernel image is |\.cuh?:\d{1,9}:[^\n]{0,120}Assertion `"
             rb"|cudaError[A-Z]|\bCUDA_ERROR_(?!OUT_OF_MEMORY)[A-Z]"
         ),
     ),
@@ -206,7 +209,15 @@ SORTS: Final = (
             *(b"SIG", b"illed", b"egmentation", b"rror", b"xit", b"core dumped", b"free"),
             *(b"erminated", b"borted", b"reempted", b"rashed", b"died", b"ancel"),
             *(b"on signal ", b"by signal ", b"th signal ", b"ught signal "),
-            *(b"nterrupted", b"victed", b"xceeded", b"ode fail", b"oint exception", b"is lost"),
+            *(
+                b"nterrupted",
+                b"llegal ",
+                b"victed",
+                b"xceeded",
+                b"ode fail",
+                b"oint exception",
+                b"is lost",
+            ),
             *(b"forcing job", b"illing job", b"smashing", b"corrupted ", b"malloc", b"munmap"),
             *(b"lost communication", b"off the bus", b"MPI_ABORT", b"illing ", b"borting "),
             *(b"erminating ", b"nterruption", b"will be ", b"isconnected", b"timed out"),
@@ -229,18 +240,18 @@ SORTS: Final = (
         line=lazy_pattern(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
             rb"(?![^\n]{0,80}\bcontinu)"
-            rb"|closing signal SIG|taking the (?:\w{1,10} )?process down"
+            rb"|closing signal SIG|\*\*\* Aborted at [\d#]|taking the (?:\w{1,10} )?process down"
             rb"|Signal \d{1,2} \(SIG|CANCELLED AT|\(core dumped\)|is killed by signal"
             rb"|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)"
             rb"|[Ee]xit(?:ed|s|ing)?[- ]?(?:with )?(?:exit |error |return |non-?zero )?"
-            rb"(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
+            rb"(?:status )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
             rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|\bdouble free or corr"
-            rb"|^\w{0,12}(?:free|alloc|munmap_chunk)\w{0,20}\(\): [a-z]"
+            rb"|^(?:\w{1,40}: )?\w{0,12}(?:free|alloc|munmap_chunk)\w{0,20}\(\): [a-z]"
             rb"|^corrupted (?:size|double)"
             rb"|stack smashing detected|\bFatal Python error: "
             rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$"
             rb"|\bKilled\s{1,80}(?:python|torchrun|srun)"
-            rb"|\b(?:exited on|terminated by|killed by|died with|caught) signal \d"
+            rb"|\b(?:exited on|terminated by|killed by|died with|[Cc]aught) signal \d"
             # The message of a shell about its program.
             rb"|^(?:\w{2,5}: (?:line \d{1,6}: )?)?(?:\[\d{1,4}\][+-]?\s{1,8})?(?:\d{1,9} )?"
             rb"(?:[Kk]illed|[Ss]egmentation fault|[Bb]us error|[Ff]loating point exception"
@@ -257,8 +268,9 @@ SORTS: Final = (
             rb"|\b[Jj]ob(?: allocation)?(?: [\w.-]{0,60}\d)? (?:has been |was )?"
             rb"(?:revoked|deleted by|terminated by)\b|requested cancellation of"
             rb"|\b[Rr]un was stopped (?:from|by)\b|^Kernel panic(?! is)\b"
-            rb"|MPI_ABORT was invoked|Killing subprocess \d|Max(?:Runtime|WaitTime)Exceeded"
-            rb"|Back-off restarting failed|\bCrashLoopBackOff\b"
+            rb"|MPI_ABORT was invoked|\bMPI_Abort\(|Killing subprocess \d|Max(?:Runtime"
+            rb"|WaitTime)Exceeded"
+            rb"|[Bb]ack-off (?:\w{1,12} )?restarting failed|\bCrashLoopBackOff\b"
             rb"|\b(?:[Kk]illing|[Aa]borting|[Tt]erminating) (?:the |this )?"
             rb"(?:job|process(?: group)?|run|trainer|training|program)\b(?! (?:time|loop))"
             rb"|\b[Ss]pot [\w ]{0,12}interruption"
@@ -270,7 +282,8 @@ SORTS: Final = (
             rb"(?![^\n]{0,80}\bretry)"
             # Messages about a part of the job.
             rb"|(?<![Nn]o )\b(?:[Jj]ob|[Rr]un|[Tt]ask|[Tt]raining|[Pp]rocess(?:es|\(es\))?"
-            rb"|[Ww]orker|[Aa]ctor|[Nn]ode|[Rr]ank|[Ii]nstance|[Oo]peration|[Pp]od|[Cc]ontainer|^User)"
+            rb"|[Ww]orker|[Aa]ctor|[Nn]ode|[Rr]ank|[Ii]nstance|[Oo]peration|[Pp]od|[Cc]ontainer"
+            rb"|^User)"
             rb"(?: step| [\w.-]{0,60}\d[\w.-]{0,20}| \(pid[^\n)]{0,20}\)[^\n]{0,20})?"
             rb"(?: was| were| has been| got)? (?:aborted|preempted|crashed|killed|cancell?ed|died"
             rb"|interrupted|evicted|exited unexpectedly)"
@@ -284,6 +297,7 @@ SORTS: Final = (
 LONE_EXCEPTION: Final = MessageKind(
     code=EventCode.TRACEBACK,
     title="traceback",
+    can_be_survived=False,
     anchors=(
         *(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called", b"StopIteration"),
         b"SystemExit: ",

@@ -22,6 +22,7 @@ from stabdiag.readers.text.messages.failures import (
     REPORTED_OVERFLOW,
     Failures,
     is_exception,
+    names_end,
 )
 
 # The words of a sentence before what it quotes: I get a nan after "WARNING: …
@@ -77,7 +78,7 @@ def separate_reports(
         [
             at
             for kind, part in parts_by_kind
-            if kind.is_record and any(map(is_a_loss, part.names))
+            if kind.is_record and any(map(_names_loss, part.names))
             for at in part.starts
         ]
     )
@@ -106,6 +107,11 @@ def separate_reports(
     return [part for part in kept if part.starts], [
         record for record in records if record[1].starts
     ]
+
+
+def _names_loss(name: str) -> bool:
+    """Return True if a name is of a loss, and not a part of the report: diverged with loss."""
+    return is_a_loss(name) and not names_end(name.encode())
 
 
 def _whole_line(data: bytes, at: int) -> bytes:

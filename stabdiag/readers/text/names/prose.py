@@ -15,6 +15,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.counters import DIGIT
 from stabdiag.readers.text.lines.grammar import Normalization
+from stabdiag.readers.text.lines.values import NOT_MEASURED
 
 # Only posts and short logs have such sentences, and this many lines with a loss are a log.
 _MAX_POST: Final = 1 << 18
@@ -33,11 +34,13 @@ _HAS_WORD_OF_PEOPLE: Final = lazy_pattern(rb"(?<![\w'./-])(?:%b)(?![\w'./=:-])" 
 _FOUR_WORDS: Final = rb"(?:(?<![\w-])[A-Za-z'][A-Za-z']{0,20},? ){4}"
 _SENTENCE_WITH_NUMBER: Final = (
     rb"(?m:^(?=[^\n]{0,400}?%b)(?=[^\n]{0,400}?(?<![\w'./-])(?:%b)(?![\w'./=:-]))"
-    rb"(?![^\n]{0,400}?\b(?:nan|NaN|NAN|inf|Error|Exception)\b)[^\n]{0,400}\d[^\n]{0,400}$)"
+    rb"(?![^\n]{0,400}?\b(?:nan|NaN|NAN|inf|\w{0,60}(?:Error|Exception))\b)[^\n]{0,400}\d[^\n]{0,400}$)"
     % (_FOUR_WORDS, _OF_PEOPLE)
 )
 # The summary of a run, as W&B prints it below the log.
 _LINE_OF_WANDB: Final = rb"(?m:^wandb: [^\n]{0,200}\d[^\n]{0,200}$)"
+
+_ABSENT_VALUE: Final = b"n/a"
 
 _MEASURE_THEN_NUMBER: Final = lazy_pattern(
     rb"(?i)(?:loss|cost|reward|return|score|acc|perplexity|error)[^\n]{0,20}?\d"
@@ -45,7 +48,9 @@ _MEASURE_THEN_NUMBER: Final = lazy_pattern(
 
 
 def find_prose(data: bytes) -> Iterator[Normalization]:
-    """Yield the replacements that hide the numbers of sentences and of the summary of a run."""
+    """Yield the replacements that hide placeholders and the numbers of sentences and summaries."""
+    if (b"nan (" in data or b"inf (" in data) and re.search(NOT_MEASURED, data) is not None:
+        yield Normalization((), NOT_MEASURED, _ABSENT_VALUE)
     if len(data) > _MAX_POST:
         return
     patterns = []
