@@ -410,6 +410,7 @@ return code: -11
 python: free(): invalid size
 Illegal instruction
 The process was stopped by an administrator
+the instance was ended when its lease ended
 one of the loader processes died while saving the state
 """.splitlines()
 

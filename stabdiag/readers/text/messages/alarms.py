@@ -41,7 +41,7 @@ _PHRASES: Final = lazy_pattern(
     + _JOB
     + rb"\b[^\n]{0,60}\b(?:was|were|is|are|been|got|gets|being) (?:\w+ly )?(?:stopped|ended|removed"
     rb"|shut down|torn down|terminated|killed|lost|aborted|evicted|cancell?ed|reclaimed|rebooted)"
-    rb" (?:by|because|since|due|after|as|at|on|in|while|when|during|with)\b"
+    rb"(?= (?:by|because|since|due|after|as|at|on|in|while|when|during|with)\b)"
     rb"|\bwill be (?:torn down|terminated|killed|aborted|evicted|reclaimed|shut down|removed)\b"
     rb"|\b(?:is|are) going down\b|\bwill shut ?down\b|\b(?:thermal|emergency) shutdown\b"
     rb"|\b(?:exit(?:ed|s)?(?: with)?|(?:exit|return) ?(?:code|status)|rc)(?: is| was)?[ :=]{1,3}"
