@@ -166,6 +166,7 @@ LOST = {"eval_loss": np.where(AT % 80 == 79, 0.0, None)}
             "step 36",
         ),
         ("loss-constant", log(np.zeros(N)), {}, "step 0"),
+        ("loss-constant", {"step": AT[:3], "loss": [-7.12e-20] * 3}, {}, "print the loss"),
         ("loss-constant", log(np.zeros(N), grad_norm=np.zeros(N)), {}, "print the loss"),
         (
             "loss-constant",
@@ -241,6 +242,8 @@ def test_symptom_is_reported(symptom, slug, run, manifest, first):
         ("loss-constant", {"step": AT[:19], "loss": [10.4] * 19}, {}),
         # Advantages that cancel, and gradients all the same.
         ("loss-constant", log(np.zeros(N), grad_norm=1 + AT / N), {}),
+        # Small, but not by rounding.
+        ("loss-constant", {"step": AT[:3], "loss": [7.12e-09] * 3}, {}),
         # Zero from the first step, with a reward.
         ("loss-constant", log(np.zeros(N), reward=AT / N), {}),
         # Nothing left to learn.

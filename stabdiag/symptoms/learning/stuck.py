@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -61,6 +62,9 @@ _MAX_TRIED = CONTEXT_POINTS
 # A loss that falls to 0 in a single step was above this fraction of its first value just before.
 _DROP_FRACTION = TENTH
 
+# A sum of errors that are all 0 may differ from 0 by rounding.
+_ROUNDING: Final = 1e-15
+
 
 def _min_identical(case: Case) -> int:
     """Return the number of identical losses at the end that chance does not explain.
@@ -72,10 +76,10 @@ def _min_identical(case: Case) -> int:
     x, points = case.loss.values, case.limits.learning.constant_points
     if _period(x) is not None:
         return min(points, MIN_SAMPLE)
-    if len(x) and is_constant(x) and float(x[0]).is_integer():
+    if len(x) and is_constant(x) and (float(x[0]).is_integer() or _is_zero(x[0])):
         # A Dice, hinge or margin loss without a gradient stays at 1. A loss of 0 from the first
         # record on is not rounded: no untrained model is perfect.
-        return min(points, MIN_SAMPLE if x[0] else MIN_CONSECUTIVE)
+        return min(points, MIN_CONSECUTIVE if _is_zero(x[0]) else MIN_SAMPLE)
     if len(x) and not x[-1] and _falls_to_zero_at_once(x):
         return min(points, MIN_SAMPLE)
     is_epochs = case.history.counts_epochs
@@ -84,6 +88,11 @@ def _min_identical(case: Case) -> int:
         return min(points, MIN_SAMPLE) if is_epochs else points
     is_only = len(x) > 0 and is_constant(x)
     return min(points, FEW_EVENTS + 1 if is_epochs or is_only else MIN_SAMPLE)
+
+
+def _is_zero(value: float) -> bool:
+    """Return True if a loss is 0 but for rounding."""
+    return abs(value) < _ROUNDING
 
 
 def _falls_to_zero_at_once(x: Floats) -> bool:
@@ -122,7 +131,8 @@ def loss_constant(case: Case) -> Evidence | None:
     if count < _min_identical(case) or _is_converged(case, first):
         return None
     # A policy's loss may be 0, but not without a gradient.
-    if x[-1] == 0 and not ("reward" in case.history.series and case.history.without_gradient):
+    is_zero = x[-1] == 0 or (not start and _is_zero(x[-1]))
+    if is_zero and not ("reward" in case.history.series and case.history.without_gradient):
         return _zero(case, start)
     if start and digits(_written(float(x[-1]))) < MIN_EXACT_DIGITS:
         return None
@@ -304,6 +314,7 @@ def _zero(case: Case, start: int) -> Evidence | None:
     first, count = int(steps[start]), len(x) - start
     points = f"the last {count}" if fell else f"all {count}"
     was = f"; just before, it was {num(fell['before'])}" if fell else ""
+    exactly = f"0 but for rounding ({num(float(x[-1]))})" if x[-1] else "exactly 0"
     changes = () if fell else find_progress(case).changes
     measure = next((item for item in changes if item.better and item.role != "loss"), None)
     learns = ""
@@ -311,11 +322,11 @@ def _zero(case: Case, start: int) -> Evidence | None:
         name = "The evaluation loss" if measure.role == "eval_loss" else repr(measure.name)
         learns = f" {name} went {measure.text} in the meantime, so that the model learns."
     return Evidence(
-        because=f"The loss is exactly 0 at {points} logged points, from {case.unit} {first} to "
+        because=f"The loss is {exactly} at {points} logged points, from {case.unit} {first} to "
         f"{int(steps[-1])}{was}.{learns}",
         severity=None if measure is None else Severity.WARNING,
         step=first,
-        measured={"loss": 0.0, "points": count, **fell},
+        measured={"loss": float(x[-1]) + 0.0, "points": count, **fell},
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
             f"Run the batch of {case.unit} {first} forward and print the loss: some loggers write "
