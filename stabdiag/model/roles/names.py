@@ -242,6 +242,7 @@ _REWARDS: Final = frozenset(
 )
 _SCORE_WORDS: Final = frozenset({"score", "scores"})
 _RETURN: Final = frozenset({"r"})
+_ENDS_WITH_R: Final = re.compile(r"[_a-z]R$")
 # The units that the records of a log of games count.
 EPISODES_OR_GAMES: Final = frozenset({"episode", "episodes", "game", "games"})
 _OF_REWARDS: Final = frozenset(
@@ -325,10 +326,10 @@ def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
     """Return True if a column looks like the reward of the run, and not a component of it.
 
     One word of its name means reward, and the others only describe how it was averaged, as in
-    train_R. The reward of episodes may be the score of a game.
+    train_R and avgR. The reward of episodes may be the score of a game.
     """
     rewards = _REWARDS | _SCORE_WORDS if of_episodes else _REWARDS
-    rewards |= _RETURN if name.endswith("_R") else frozenset()
+    rewards |= _RETURN if _ENDS_WITH_R.search(name) else frozenset()
     others = [word for word in name_words(name) if word not in rewards]
     alone = len(name_words(name)) == len(others) + 1 and not is_evaluation(name)
     return alone and all(word in _OF_REWARDS or word.isdigit() for word in others)

@@ -42,7 +42,9 @@ def test_other_values_do_not_matter(tmp_path, record, other, every, lost):
     assert diagnosis(tmp_path, record, other, lost, every).slug != "partly-read"
 
 
-@pytest.mark.parametrize("name", ["nll", "cost", "MSE", "huber", "Train XE", "train error"])
+@pytest.mark.parametrize(
+    "name", ["nll", "cost", "MSE", "huber", "Train XE", "train error", "negative log likelihood"]
+)
 @pytest.mark.parametrize("evaluation", ["val loss: {loss:.4f}", "[val] loss {loss:.4f}"])
 def test_the_training_loss_may_have_another_name_than_the_evaluated_one(tmp_path, name, evaluation):
     training = f"step {{step}}, {name}: {{value:.4f}}"

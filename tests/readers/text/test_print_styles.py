@@ -127,6 +127,8 @@ def test_exponents_with_other_letters(diagnosed, exponent, power):
         "Episode {n} average reward over last 100 episodes: {v}",
         "Episode {n}, moving average reward of the past 50 episodes is {v}",
         "episode {n} mean return for the last 10 games = {v} eps 0.5",
+        "episode {n} | avgR {v} | eps 0.8",
+        "episode {n}, totalR = {v}",
     ],
 )
 def test_the_mean_of_the_last_episodes_is_a_reward(diagnosed, form):

@@ -53,6 +53,8 @@ OTHER_LOSSES: Final = (
     *(b"mae", b"MAE", b"rmspe", b"RMSPE", b"rmsle", b"RMSLE", b"mape", b"MAPE", b"RSE", b"RAE"),
     *(b"'s l2", b"'s l1", b"'s huber", b"'s fair", b"'s quantile", b"'s poisson", b"'s tweedie"),
     *(b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
+    *(b"neg_log_lik", b"negloglik", b"neg_loglik", b"negative log", b"Negative log"),
+    *(b"Negative Log", b"negative_log", b"NegLogLik"),
     *(b"obj", b"Obj", b"error", b"Error"),
 )
 
@@ -118,7 +120,8 @@ _OTHER_LOSS: Final = lazy_pattern(
     r"|elbo|objective(?: function)?|objf|(?:log[ _-]?)?likelihood|loglik|logl|ll/token"
     r"|log[ _-]?prob|bce|n?r?mse|ce|mae|rms[lp]e|s?mape|r?rse|rae|l[12]|fair|quantile|poisson"
     r"|tweedie|total|score at|perplexity|ppl|obj"
-    r"|(?:squared )?error)"
+    r"|(?:squared )?error"
+    r"|neg(?:ative)?[ _-]?log[ _-]?lik(?:elihood)?)"
     # nll/char, bits per token
     r"(?:(?:/| per |_per_)(?:char(?:acter)?|tok(?:en)?|word|byte|symbol|pixel|dim|frame|sample))?"
     r"((?:[ _/-](?:val|valid|validation|validate|eval|test|dev|train|training|trn))?)",
