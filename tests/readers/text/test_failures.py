@@ -276,3 +276,15 @@ def test_a_traceback_is_one_message(history):
     lines = 'Traceback (most recent call last):\n  File "a.py", line 1\nOSError: No space left'
     events = [event for event in history("text", lines).events if event.kind is EventKind.MESSAGE]
     assert [event.message for event in events] == ["traceback: OSError: No space left"]
+
+
+def test_the_name_of_an_exception_is_no_loss(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text(
+        "INFO: Running the first operation.\nERROR: Model diverged with loss = NaN.\n"
+        "lib.training.hooks.NanLossWhileTrainingError: NaN loss during training.\n"
+    )
+    result = stabdiag.diagnose(path)
+    assert result.diagnosis.slug.startswith("nan")
+    assert result.history.series["loss"].column == "loss"
+    assert not np.isfinite(result.history.series["loss"].values).any()

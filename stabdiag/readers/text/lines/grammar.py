@@ -55,6 +55,12 @@ _NO_LOSS_ENDS: Final = (
     *("weight", "weights", "coef", "coefs", "coeff", "coeffs", "lambda", "lambdas"),
 )
 
+# tensorflow.python.training.basic_session_run_hooks.NanLossDuringTrainingError, LossIsNaNException
+_EXCEPTION: Final = lazy_pattern(
+    r"(?:\w\.\w{1,60}\.[A-Z]\w{0,60}|(?:N[aA]N|Inf(?:inite)?|Invalid|During|Diverg)\w{0,60})"
+    r"(?:Error|Exception)$"
+)
+
 
 def as_float(number: bytes) -> float:
     """Return the value of a number, or NaN if it is cut into another one, as in 0.50.25."""
@@ -65,9 +71,17 @@ def as_float(number: bytes) -> float:
 
 
 def is_a_loss(name: str) -> bool:
-    """Return True if a name is the name of any loss. Its scale, weight or time is not."""
+    """Return True if a name is the name of any loss. Its scale, weight or time is not.
+
+    The name of an exception is not either: NanLossDuringTrainingError.
+    """
     lowered = name.lower()
-    return "loss" in lowered and "scale" not in lowered and not lowered.endswith(_NO_LOSS_ENDS)
+    return (
+        "loss" in lowered
+        and "scale" not in lowered
+        and not lowered.endswith(_NO_LOSS_ENDS)
+        and _EXCEPTION.search(name) is None
+    )
 
 
 def may_match(pattern: bytes, data: bytes) -> bool:
