@@ -15,7 +15,14 @@ from stabdiag.model.text import EXACT_FIGURES, capitalized, listed, num, percent
 from stabdiag.stats.course import position_after
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
-from stabdiag.stats.standards import CLEAR, FIFTH, MIN_CONSECUTIVE, RELATIVE_TOLERANCE, TENTHS
+from stabdiag.stats.standards import (
+    CLEAR,
+    CONTEXT_POINTS,
+    FIFTH,
+    MIN_CONSECUTIVE,
+    RELATIVE_TOLERANCE,
+    TENTHS,
+)
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import USUAL_CLASSES, has_chance_level
 from stabdiag.tree.progress import SHOWN_SCORES
@@ -100,9 +107,23 @@ def _extreme_losses(case: Case) -> str:
     is_high = 0 < top < len(x) - 1 and x[top] - median(x) > CLEAR * robust_sigma(x)
     if is_high and num(x[top]) not in (num(x[0]), num(x[-1])):
         text += f" The highest loss was {num(x[top])}, at {case.unit} {int(steps[top])}."
+    elif (again := _rebound(x)) is not None:
+        text += f" It was {num(x[again])} again at {case.unit} {int(steps[again])}."
     if x[low] < x[0] < x[-1] and num(x[low]) != num(x[0]):
         text += f" The lowest loss was {num(x[low])}, at {case.unit} {int(steps[low])}."
     return text
+
+
+def _rebound(x: Floats) -> int | None:
+    """Return the position of a high loss between low ones, after the first fall to the median."""
+    begin = int((x <= median(x)).argmax())
+    later = x[begin:]
+    at = int(later.argmax())
+    if begin == 0 or len(later) <= CONTEXT_POINTS or not 0 < at < len(later) - 1:
+        return None
+    usual = median(later)
+    is_clear = later[at] - usual > CLEAR * robust_sigma(later) and later[at] > 2 * usual > 0
+    return begin + at if is_clear else None
 
 
 def _named(name: str, column: str) -> str:

@@ -298,6 +298,14 @@ def test_a_short_log_reports_its_overflows_and_its_highest_loss():
     assert finding.summary.endswith("The highest loss was 5.9, at step 4.")
 
 
+def test_a_short_log_reports_a_high_loss_after_the_fall():
+    loss = [9.1, 8.3, 1.6, 1.2, 0.81, 0.72, 0.66, 2.4, 6.3, 0.61, 0.52, 0.47]
+    report = stabdiag.diagnose({"epoch": np.arange(1, 13), "loss": loss})
+    assert report.diagnosis.summary.endswith("It was 6.3 again at epoch 9.")
+    calm = stabdiag.diagnose({"epoch": np.arange(1, 13), "loss": [*loss[:7], 0.7, 0.63, *loss[9:]]})
+    assert "again" not in calm.diagnosis.summary
+
+
 @pytest.mark.parametrize(
     ("first_evaluation", "end", "is_healthy"),
     [
