@@ -69,6 +69,7 @@ NEAR_MISSES = {
     "eval-far-below-train": ("symptom-train-loss-summed", "healthy-eval-rows"),
     "eval-loss-scaled": ("symptom-eval-gap-from-start", "symptom-overfitting"),
     "train-loss-summed": ("symptom-eval-far-below-train", "healthy-eval-rows"),
+    "eval-equals-train": ("symptom-overfitting", "symptom-eval-gap-from-start"),
     "learning-not-transferring": ("symptom-overfitting", "symptom-eval-gap-from-start"),
     "no-progress": ("symptom-learning-slow", "healthy-batch-1"),
     "other-loss-rising": ("healthy-auxiliary-1", "symptom-other-loss-nonfinite"),

@@ -8,6 +8,7 @@ import stabdiag
 from stabdiag.errors import NoUsableRecord
 
 LOSSES = [f"{0.4 + 3 / (n + 1):.4f}" for n in range(60)]
+OTHERS = [f"{0.5 + 3 / (n + 1):.4f}" for n in range(60)]
 ENTROPY = "Epoch[{0}] Batch [40]\taccuracy=0.4{0}\tcross-entropy={1}"
 FORMS = {
     "a name of the loss": "pass {0} nll={1} rate=0.0{0}",
@@ -33,7 +34,7 @@ PLACES = {"from the middle on": range(30, 60), "last": [59], "once": [30]}
 
 
 def diagnosis(put, form, losses):
-    lines = [form.format(n, loss, LOSSES[n % 60]) for n, loss in enumerate(losses)]
+    lines = [form.format(n, loss, OTHERS[n % 60]) for n, loss in enumerate(losses)]
     return stabdiag.diagnose(put("\n".join([*lines, ""]))).diagnosis
 
 
