@@ -56,7 +56,7 @@ _NO_LOSS_ENDS: Final = (
 )
 
 # tensorflow.python.training.basic_session_run_hooks.NanLossDuringTrainingError, LossIsNaNException
-_EXCEPTION: Final = lazy_pattern(
+_NAMED_EXCEPTION: Final = lazy_pattern(
     r"(?:\w\.\w{1,60}\.[A-Z]\w{0,60}|(?:N[aA]N|Inf(?:inite)?|Invalid|During|Diverg)\w{0,60})"
     r"(?:Error|Exception)$"
 )
@@ -80,7 +80,7 @@ def is_a_loss(name: str) -> bool:
         "loss" in lowered
         and "scale" not in lowered
         and not lowered.endswith(_NO_LOSS_ENDS)
-        and _EXCEPTION.search(name) is None
+        and _NAMED_EXCEPTION.search(name) is None
     )
 
 
