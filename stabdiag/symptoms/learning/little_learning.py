@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -119,9 +120,10 @@ def has_risen(case: Case) -> bool:
 def find_little_progress(case: Case, progress: Progress) -> Evidence | None:
     """Report little progress: a low accuracy after many epochs, or a tiny fall of the loss.
 
-    That is normal for a task with thousands of answers, or for a pretrained model. A loss that fell
-    by less than a third from log K means that there is much left to learn. Early in a run, a loss
-    and an accuracy that hardly changed are a note, as is a loss that crawls along a line.
+    That is normal for a task with thousands of answers, or for a pretrained model. The loss of such
+    a task is high: a guess among as many answers would be right far less often. A loss that fell by
+    less than a third from log K means that there is much left to learn. Early in a run, a loss and
+    an accuracy that hardly changed are a note, as is a loss that crawls along a line.
     """
     loss = progress.role_change("loss")
     if loss is None or starts_pretrained(case) or no_course(case):
@@ -139,7 +141,7 @@ def find_little_progress(case: Case, progress: Progress) -> Evidence | None:
     values = accuracies[0].series.values
     right = evaluation_level(values) / full_scale(values.max())
     learns = learns_clearly(case, progress) and not _evaluations_stay(progress, loss.last)
-    if right >= _LOW_ACCURACY or learns:
+    if right >= _LOW_ACCURACY or learns or right >= FAR_RATIO * math.exp(-max(loss.last, 0.0)):
         return None
     # In the first tenth of the planned steps, an accuracy may still be low.
     planned: float | None = progress.planned
