@@ -200,6 +200,7 @@ def test_documents_of_frameworks_are_read(log, document, contents, indent):
 
 
 SHORT, LOST = [3 - n / 9 for n in range(12)], [3.0, 2.5, 2.0] * 2 + [NAN] * 6
+ABOVE = [x + 0.25 for x in SHORT]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_no_run_of_a_document_is_ignored(put, document):
         ({"small": (SHORT, 1), "large": (LOST, 1)}, "nan-dtype-unknown"),
         ([(LOST, 2), (SHORT, 2)], "earlier-run-failed"),
         # The splits of one run, and lists without a counter, are not separate runs.
-        ({"train": (SHORT, 1), "test": (SHORT, 1)}, "healthy"),
+        ({"train": (SHORT, 1), "test": (ABOVE, 1)}, "healthy"),
         ({"train": (SHORT, 1), "test": (LOST, 1)}, "eval-nonfinite"),
         ({"log": (SHORT, 1), "best": (SHORT[:3], 1)}, "healthy"),
     ],

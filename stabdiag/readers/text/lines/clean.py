@@ -72,11 +72,12 @@ _WIDE_SIGN: Final = lazy_pattern(b"|".join(_ASCII_SIGNS))
 _JULIA_FLOAT32: Final = lazy_pattern(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
 
 # A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
-# are among the arguments of a program. A loss may be any word. The group is atomic: a loss that is
-# a number matches in two ways, and each line would double the time.
+# are among the arguments of a program. A loss may be any word: it is no number, since an entry that
+# matches in two ways would double the time with each line.
+_NUMBER_BEGINS: Final = rb"[\"']?[-+]?(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()"
 _DICT_ENTRY: Final = (
-    rb"(?>[\"'][^\"'\n]{1,80}[\"']: [\"']?[-+]?"
-    rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()|[\"'][\w/]{0,40}loss[\"']: )[^\n{}]{0,60}"
+    rb"(?:[\"'][^\"'\n]{1,80}[\"']: %b|[\"'][\w/]{0,40}loss[\"']: (?!%b))[^\n{}]{0,60}"
+    % (_NUMBER_BEGINS, _NUMBER_BEGINS)
 )
 # And a value that a terminal of 80 columns put below its name: loss: at the end of a line.
 _SPREAD_DICT: Final = lazy_pattern(

@@ -26,7 +26,7 @@ _QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
 _MOST_QUOTED: Final = 4
 _BRACES: Final = lazy_pattern(rb"[{}]")
 
-_SENTENCE_END: Final = lazy_pattern(rb"[;.!?]+(?: |$)| [-|] | -{2,3} ")
+_SENTENCE_END: Final = lazy_pattern(rb"(?<![;.!?])[;.!?]+(?: |$)| [-|] | -{2,3} ")
 _PART_END: Final = lazy_pattern(rb", | \(")
 
 _JOB: Final = (
