@@ -141,7 +141,7 @@ def find_little_progress(case: Case, progress: Progress) -> Evidence | None:
     values = accuracies[0].series.values
     right = evaluation_level(values) / full_scale(values.max())
     learns = learns_clearly(case, progress) and not _evaluations_stay(progress, loss.last)
-    if right >= _LOW_ACCURACY or learns or right >= FAR_RATIO * math.exp(-max(loss.last, 0.0)):
+    if right >= _LOW_ACCURACY or learns or _is_right_among_many(accuracies[0], right, loss.last):
         return None
     # In the first tenth of the planned steps, an accuracy may still be low.
     planned: float | None = progress.planned
@@ -186,6 +186,15 @@ def _evaluations_stay(progress: Progress, last: float) -> bool:
         return False
     is_still = heldout.first - heldout.last < CLEAR_CHANGE * heldout.first
     return is_still and last > (1 - NEGLIGIBLE) * heldout.last
+
+
+def _is_right_among_many(accuracy: Score, right: float, loss: float) -> bool:
+    """Return True if an accuracy rose far above that of a guess with this cross-entropy.
+
+    A loss of another kind, or of a model that is sure and wrong, may be as high at chance.
+    """
+    gained = float(accuracy.goodness[-1] - accuracy.goodness[0]) / (accuracy.scale or 1.0)
+    return gained >= NEGLIGIBLE and right >= FAR_RATIO * math.exp(-max(loss, 0.0))
 
 
 def _is_at_its_start(case: Case, accuracy: Score, fell: float) -> bool:
