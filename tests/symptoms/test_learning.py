@@ -716,9 +716,11 @@ def test_a_rounded_loss_next_to_evaluations_that_still_change_is_constant(change
     assert ("loss-constant" in slugs) == is_present
 
 
-@pytest.mark.parametrize(("level", "is_present"), [(3e-8, False), (3e-2, True)])
-def test_a_loss_of_0_next_to_tiny_evaluations_is_rounded(level, is_present):
-    evaluations = level * (1 + 0.9**AT)
+@pytest.mark.parametrize(
+    ("level", "falls", "is_present"), [(3e-8, True, False), (3e-2, True, True), (3e-8, False, True)]
+)
+def test_a_loss_of_0_next_to_tiny_evaluations_is_rounded(level, falls, is_present):
+    evaluations = level * (1 + falls * 0.9**AT)
     columns = {"step": AT, "loss": np.zeros(len(AT)), "eval_loss": evaluations}
     slugs = {finding.slug for finding in stabdiag.diagnose(columns).findings}
     assert ("loss-constant" in slugs) == is_present

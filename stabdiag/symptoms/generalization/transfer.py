@@ -155,8 +155,8 @@ def eval_equals_train(case: Case) -> Evidence | None:
         measured={"evaluations": len(heldout)},
         first=Action(
             Do.CHECK_EVALUATION,
-            "Check which data is evaluated: it is the training data, so nothing shows whether the "
-            "model carries over to other data.",
+            "Check which data is evaluated: on the training data, nothing shows whether the model "
+            "carries over to other data.",
             also=(Do.INSPECT_DATA,),
         ),
     )

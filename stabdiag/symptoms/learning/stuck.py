@@ -180,12 +180,12 @@ def _is_converged(case: Case, first: int) -> bool:
     """
     evaluations = case.history.finite("eval_loss")
     x = evaluations.values[evaluations.steps >= first]
-    if not len(x):
+    if not len(x) or not np.ptp(x):
         return False
     # Next to such evaluations, a loss of 0 is rounded.
     if case.loss.values[-1] == 0 and 0 < x.max() < TENTH**MIN_EXACT_DIGITS:
         return True
-    return 0 < float(np.ptp(x)) <= TENTH**MIN_EXACT_DIGITS * float(np.abs(x).max())
+    return bool(np.ptp(x) <= TENTH**MIN_EXACT_DIGITS * np.abs(x).max())
 
 
 def _period(x: Floats) -> int | None:
