@@ -332,3 +332,12 @@ def test_a_pretraining_that_fell_hides_nothing(tmp_path, losses, is_partly_read)
     path.write_text("\n".join(lines))
     slugs = {finding.slug for finding in stabdiag.diagnose(path).findings}
     assert ("partly-read" in slugs) == is_partly_read
+
+
+@pytest.mark.parametrize("cut", [30, 300])
+def test_rows_that_drop_their_loss_for_good_are_not_read(tmp_path, cut):
+    """Rows may lack their last cells; here the last one is the loss."""
+    path = tmp_path / "run.csv"
+    ends = ["" if row % 3 == 1 or row > cut else f",{loss}" for row, loss in enumerate(losses())]
+    path.write_text("step,lr,loss\n" + "".join(f"{n},0.1{end}\n" for n, end in enumerate(ends)))
+    assert stabdiag.diagnose(path).diagnosis.slug == "partly-read"
