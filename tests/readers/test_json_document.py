@@ -535,9 +535,9 @@ def test_documents_that_pandas_writes(tmp_path, orient, indent):
 
 
 def test_omissions_are_reported(log):
-    columns = log({"loss": [3.0, 2.0, 1.0], "val_loss": [2.5], "layers": [{"name": "a"}]})
+    columns = log({"loss": [3.0, 2.0, 1.0], "weights": [2.5], "layers": [{"name": "a"}]})
     assert columns.names == ("loss",)
-    assert columns.notes == ("'val_loss' is left out: it has 1 values, others have 3",)
+    assert columns.notes == ("'weights' is left out: it has 1 values, others have 3",)
     columns = log({"train": RECORDS, "best": RECORDS[:2]})
     assert columns.notes == ("other lists of records are left out: 'best'",)
 
@@ -715,13 +715,13 @@ def test_lists_of_numbers_next_to_records(log):
 
 def test_an_evaluation_before_the_first_step(log):
     columns = log({"loss": [2.5, 2.25, 2.0], "val_loss": [3.0, 2.75, 2.5, 2.25], "lr": [1, 2, 3]})
-    assert columns.names == ("loss", "lr")
-    assert columns.notes == ("'val_loss' is left out: it has 4 values, others have 3",)
+    assert columns.names == ("loss", "val_loss", "lr")
+    assert values(columns, "val_loss") == [2.75, 2.5, 2.25]
     columns = log({"train": [2.5, 2.25, 2.0], "val": [3.0, 2.75, 2.5, 2.25]})
-    assert columns.names == ("train", "loss/train")
-    assert columns.notes == ("'val' is left out: it has 4 values, others have 3",)
-    (event,) = columns.events
-    assert event.message.startswith("'train' is taken as the loss: the document has no other")
+    assert values(columns, "loss/val") == [2.75, 2.5, 2.25]
+    assert (
+        "others have 3: the first, before the training, is left out" in columns.events[-1].message
+    )
     assert log({"val_loss": [2.5] * 9, "loss_weights": [1, 2]}).names == ("val_loss",)
 
 

@@ -25,7 +25,7 @@ from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence.excerpts import ASSIGNS, SENTENCE
 from stabdiag.readers.text.evidence.single_record import PAGE_HEADING
-from stabdiag.readers.text.grammars.lists import has_column
+from stabdiag.readers.text.grammars.plain_lists import has_column
 from stabdiag.readers.text.lines.counters import LONE_COUNT, counter_value, is_word, line_counters
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, is_a_loss
 from stabdiag.readers.text.lines.tokens import Field, line_fields

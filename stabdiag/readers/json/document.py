@@ -24,6 +24,7 @@ from stabdiag.readers.json.tables import (
     with_own_steps,
 )
 from stabdiag.readers.json.unnamed_lists import name_lists
+from stabdiag.readers.lengths import describe
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.nested import Record
 from stabdiag.readers.pieces import Rows
@@ -65,7 +66,11 @@ def read(stream: Stream) -> Columns:
         _note_others(tables, best, stream.notes)
         config = config if best else {}
     columns = _columns(stream, taken, tables, "json", config)
-    return replace(columns, events=events, unnamed=True) if events else columns
+    columns = replace(columns, events=events, unnamed=True) if events else columns
+    if taken is not listed:
+        return columns
+    lengths = {"/".join(path): len(values) for path, values in tables.columns.items()}
+    return replace(columns, events=(*columns.events, *describe(lengths, listed.rows)))
 
 
 def _usefulness(table: Rows) -> int:

@@ -11,13 +11,13 @@ from stabdiag.model.roles.names import NameParts, find_split, is_a_loss, name_wo
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.text import and_more
 from stabdiag.readers.json.keyed import (
-    SIMILAR_LENGTH,
     Path,
     key_number,
     label_curves,
     list_in_text,
     shown_path,
 )
+from stabdiag.readers.lengths import SIMILAR_LENGTH
 from stabdiag.readers.nested import Record
 from stabdiag.readers.unnamed import FEWEST
 

@@ -19,8 +19,8 @@ from stabdiag.model.roles.fallbacks import fallback_columns
 from stabdiag.model.roles.loss_kinds import find_discriminator_loss
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.table import ROLES
-from stabdiag.model.text import clipped
 from stabdiag.readers.columns import INDEX
+from stabdiag.readers.lengths import shown_list
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.unnamed import FEWEST
 from stabdiag.readers.words import NUMBER, WORD, meaning
@@ -28,12 +28,6 @@ from stabdiag.readers.words import NUMBER, WORD, meaning
 # A record may have a list of learning rates, one per group. A longer list is a column.
 LONG: Final = 16
 
-
-# A list with at least this fraction of the longest length counts as about as long.
-SIMILAR_LENGTH: Final = 0.5
-
-# The name of a list is clipped to this length.
-_MAX_LIST_NAME: Final = 60
 
 # A list as Python or NumPy prints it, with commas or blanks between the numbers.
 _LIST_IN_TEXT: Final = lazy_pattern(r"\s*\[([^\[\]]+)\]\s*")
@@ -83,7 +77,7 @@ def _only_evaluates(names: tuple[str, ...]) -> bool:
 
 def shown_path(path: Path) -> str:
     """Return the quoted, clipped name of a list."""
-    return repr(clipped("/".join(path), _MAX_LIST_NAME))
+    return shown_list("/".join(path))
 
 
 def list_in_text(text: str) -> list[object]:

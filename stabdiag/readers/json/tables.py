@@ -6,7 +6,7 @@ Lists become one table, aligned by row or by step.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -21,7 +21,6 @@ from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import EXACT, INDEX, BadLine
 from stabdiag.readers.json.histories import collect_histories, collect_runs
 from stabdiag.readers.json.keyed import (
-    SIMILAR_LENGTH,
     Path,
     collect_lists,
     epoch_steps,
@@ -29,10 +28,10 @@ from stabdiag.readers.json.keyed import (
     join_keyed,
     list_in_text,
     number_runs,
-    shown_path,
     take_keyed,
 )
 from stabdiag.readers.json.tolerant import MAX_DOCUMENT_DEPTH, Documents
+from stabdiag.readers.lengths import align, name_columns, shown_list, table_length
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import Piece, Rows, make_piece, piece_of_numbers, record_rows
 from stabdiag.readers.source import Stream
@@ -189,34 +188,26 @@ _STEPS_AND_VALUES: Final = (("steps", "values"), ("x", "y"))
 
 
 def side_by_side(tables: Tables, notes: list[str]) -> Rows:
-    """Return the longest lists as columns. A truncated list fills only the first rows."""
-    lengths = {path: len(values) for path, values in tables.columns.items()}
+    """Return lists as columns. A truncated list fills only the first rows."""
+    lists = {"/".join(path): values for path, values in tables.columns.items()}
+    lengths = {name: len(values) for name, values in lists.items()}
     # The full length of a truncated list is unknown.
-    rows = max(lengths.values(), default=0) if tables.bad else _usual(lengths)
+    rows = max(lengths.values(), default=0) if tables.bad else table_length(lengths)
     chunk = Rows(rows=rows)
     last = next(reversed(lengths), None) if tables.bad else None
-    for path, length in lengths.items():
-        name = "/".join(path)
-        if length == rows or (path == last and length < rows):
-            chunk.parts[name] = [(np.arange(length), make_piece(tables.columns[path]))]
+    names = name_columns({} if tables.bad else lengths, rows)
+    for name, values in lists.items():
+        length, column = len(values), names.get(name, name)
+        if name == last and length < rows:
+            chunk.parts[column] = [(np.arange(length), make_piece(values))]
+        elif (alignment := align(name, length, rows)) is not None:
+            used = [values[at] for at in alignment.values]
+            chunk.parts[column] = [(alignment.rows, make_piece(used))]
         elif not is_setting(name):
             notes.append(
-                f"{shown_path(path)} is left out: it has {length} values, others have {rows}"
+                f"{shown_list(name)} is left out: it has {length} values, others have {rows}"
             )
     return chunk
-
-
-def _usual(lengths: Mapping[Path, int]) -> int:
-    """Return the length of the longest lists, or of slightly shorter lists with the loss.
-
-    An evaluation before the first step makes its list longer.
-    """
-    longest = max(lengths.values(), default=0)
-    for length in sorted(set(lengths.values()), reverse=True):
-        names = ["/".join(path) for path, count in lengths.items() if count == length]
-        if length >= SIMILAR_LENGTH * longest and assign(names).has("loss"):
-            return length
-    return longest
 
 
 def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:

@@ -65,8 +65,7 @@ def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
     _call_loss(tables, train)
     note = f"{train[0]!r} is taken as the loss"
     heldout = by_split.get(NameParts.VALIDATION, by_split.get(NameParts.TEST))
-    # A list of another length will be left out.
-    if heldout is not None and _length(tables, heldout) == _length(tables, train):
+    if heldout is not None:
         _call_loss(tables, heldout)
         note += f", {heldout[0]!r} as the evaluation loss"
     message = f"{note}: the document has no other lists of numbers"
@@ -79,11 +78,6 @@ def _call_loss(tables: Tables, path: Path) -> None:
         tables.columns["loss", *path] = tables.columns[path]
     else:
         tables.indexed["loss", *path] = tables.indexed[path]
-
-
-def _length(tables: Tables, path: Path) -> int:
-    """Return the length of a list; 0 for pairs, which may have their own steps."""
-    return len(tables.columns.get(path, []))
 
 
 def _is_series(tables: Tables, path: Path, *, is_score: bool = False) -> bool:

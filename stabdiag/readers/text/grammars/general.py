@@ -24,7 +24,8 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence.loss_evidence import evidence
 from stabdiag.readers.text.evidence.sample import TextEvidence, find_planned_epochs
 from stabdiag.readers.text.evidence.unknown import evidence_of_totals, unknown_evidence
-from stabdiag.readers.text.grammars.lists import find_lists, may_have_lists, read_lists
+from stabdiag.readers.text.grammars.lists import find_lists, read_lists
+from stabdiag.readers.text.grammars.plain_lists import may_have_lists
 from stabdiag.readers.text.lines.clean import cleaned, whole_text
 from stabdiag.readers.text.lines.counters import EPOCH, STEP, is_word
 from stabdiag.readers.text.lines.line_forms import outline

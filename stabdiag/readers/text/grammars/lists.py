@@ -7,43 +7,41 @@
     [2.30258512 2.29541016 2.28012085
      1.99871159 1.88761234        nan]
 
-Flower prints each value with its round: losses_centralized [(0, 2.30), (1, 2.28), (2, 2.24)].
-A row of a table may have all values of a name: train loss, 2.302, 2.295, 2.281, 2.279. In a file
-named after a loss or a score, a row may be named after its split or have any name if it is the only
-one, and a few rows of the same length need no names.
-
 A list without a name is one of losses if the text above names a loss, or if it is the whole text
 and the name of the file does not contradict. It may be printed again each time it has grown. The
-longest list of losses counts, with all lists of the same length. Without losses, a long list of
-rewards or scores does.
+longest list of losses counts, with all lists of the same length, and others with a measure, such as
+one validation loss of each epoch. Without losses, a long list of rewards or scores does.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_setting, name_words
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.columns import Columns
+from stabdiag.readers.lengths import align, describe, name_columns, table_length
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.pieces import Rows
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.grammars.plain_lists import (
+    MIN_LONG_LIST,
+    is_list_of_scores,
+    list_values,
+    with_plain_lists,
+)
 from stabdiag.readers.text.lines.cells import make_cell_piece
-from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, NUMBER_TOKEN, as_float, is_a_loss
-from stabdiag.readers.text.lines.measure_words import OTHER_LOSSES, SPLIT, renamed
+from stabdiag.readers.text.lines.grammar import as_float, is_a_loss
+from stabdiag.readers.text.lines.measure_words import OTHER_LOSSES, renamed
 from stabdiag.readers.text.names.printed_statements import name_printed_lists
 from stabdiag.readers.unnamed import (
     find_loss,
     is_course,
-    is_named_loss,
     is_named_score,
-    may_be_evaluated,
     may_be_losses,
     name_of_course,
     name_of_values,
@@ -52,7 +50,6 @@ from stabdiag.readers.unnamed import (
 # The search covers this many bytes. A shorter list may be a setting, such as weights of losses, if
 # no list of an evaluation or a score is as long.
 _MAX_BYTES: Final = 1 << 22
-_MIN_LIST: Final = 4
 _MIN_SHORT: Final = 2
 
 # A name and the characters between it and its list, such as = np.array( or ': [
@@ -77,80 +74,19 @@ _LOSS_OF_RESULT: Final = lazy_pattern(
 )
 # A sentence above the list ends with a colon.
 _SENTENCE: Final = lazy_pattern(rb":\s{0,4}\n\s{0,4}\[?$")
-# The fewest rewards or scores: shorter lists may be settings.
-_MIN_LONG_LIST: Final = 10
-
-_OF_THRESHOLDS: Final = frozenset({"precision", "precisions", "recall", "recalls"})
 
 # A list, or its beginning: a paste may end within it. Its last number may be cut.
 _PRINTED_LIST: Final = lazy_pattern(rb"\[([^\[\]]{3,1000000})(\]|\Z)")
-_WRAPPED_LIST: Final = lazy_pattern(
-    rb"(?:\w{1,10}\.)?(?:[Aa]rray|tensor|b?float\d\d)\((%b)(?:,[^()]{0,80}(?:\(\)[^()]{0,40})?)?\)"
-    % NUMBER_PATTERN
-)
-# A list of pairs of a count and a value, and the fewest of them.
-_LIST_OF_PAIRS: Final = lazy_pattern(
-    rb"(?:(?<=[A-Za-z]) |[\"']?: ?|= ?)\[((?:\(\d{1,9}, %b\),? ?){2,1000})\]" % NUMBER_PATTERN
-)
-_PAIR: Final = lazy_pattern(rb"\(\d{1,9}, (%b)\)" % NUMBER_PATTERN)
-_MIN_PAIRS: Final = 2
 # The end of the name of a list: costs, mse_history.
 _LIST_ENDING: Final = lazy_pattern(r"(?:_?(?:list|hist|history|values|curve|log)|(?<=[^s])s)$")
-# A row of numbers, and a name in front of it.
-_ROW: Final = rb"((?:%b[ \t]{0,8}[,;\t ][ \t]{0,8}){3,100000}%b)[,;]?[ \t\r]{0,8}$" % (
-    NUMBER_PATTERN,
-    NUMBER_PATTERN,
-)
-# Only a blank follows a name in front of a long row.
-_NAMED_ROW: Final = lazy_pattern(
-    rb"(?m)^[ \t]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,2})"
-    rb"(?:[ \t]{0,8}[:=,;\t]|(?=(?: {1,8}%b){8}))[ \t]{0,8}" % NUMBER_PATTERN + _ROW
-)
-_MAX_LISTED_ROWS: Final = 4
-# pandas writes the numbers of the columns above the rows, and the number of each row before it.
-_NUMBERS_OF_COLUMNS: Final = lazy_pattern(rb"\s*[,;\t]0(?:[,;\t]\d{1,6})+[ \t\r]*\n")
-_NUMBER_OF_ROW: Final = lazy_pattern(rb"(?m)^\d{1,2}[,;\t]")
-# A column of numbers below its name, maybe with a rule between them, and a quick test for it.
-_NAMED_COLUMN: Final = lazy_pattern(
-    rb"(?m)^[ \t#*>|-]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,3})"
-    rb"[ \t]{0,8}[:=|]?[ \t\r]{0,200}\n"
-    rb"(?:[ \t|:=-]{0,200}\r?\n){0,2}"
-    rb"((?:[ \t|]{0,20}%b[ \t]{0,8}[,;|]?[ \t\r]{0,200}(?:\n|\Z)){4,100000})" % NUMBER_PATTERN
-)
-_MAY_BE_COLUMN: Final = lazy_pattern(
-    rb"(?:\n[ \t|]{0,20}[-+]?\d[\d.eE+-]{0,30}[ \t]{0,8}[,;|]?[ \t\r]{0,200}){3}\n"
-)
-# A list begins with one of these; the second is the full-width one of Chinese and Japanese texts.
-_OPENING_BRACKETS: Final = (b"[", b"\xef\xbc\xbb")
-
-# A quick test for a text without brackets: three numbers follow each other.
-_MAY_BE_ROW: Final = lazy_pattern(
-    rb"\d[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\d[\d.eE+-]{0,30}[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\d"
-)
-_ONE_ROW: Final = lazy_pattern(rb"\s{0,80}" + _ROW + rb"\s{0,80}\Z")
-_ELLIPSIS: Final = b"..."
-
-
-def may_have_lists(data: bytes) -> bool:
-    """Return True if a text has brackets, or numbers that follow each other or are on lines."""
-    return (
-        any(bracket in data for bracket in _OPENING_BRACKETS)
-        or _MAY_BE_ROW.search(data) is not None
-        or _MAY_BE_COLUMN.search(data) is not None
-    )
-
-
-def has_column(data: bytes) -> bool:
-    """Return True if a text has a name alone on a line above a column of numbers."""
-    return _MAY_BE_COLUMN.search(data) is not None and _NAMED_COLUMN.search(data) is not None
 
 
 def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
-    """Return the lists of a text that are as long as its longest list of losses, by name.
+    """Return the longest list of losses of a text, and the lists that go with it, by name.
 
     A list that is the whole text is named after its file, the ``source``.
     """
-    data, fewest = _with_plain_lists(name_printed_lists(data[:_MAX_BYTES]), source)
+    data, fewest = with_plain_lists(name_printed_lists(data[:_MAX_BYTES]), source)
     lists: dict[str, list[bytes]] = {}
     short: dict[str, list[bytes]] = {}
     for name, values in _named_lists(data, source, lists):
@@ -163,21 +99,11 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
         losses = [n for n, values in lists.items() if _are_losses(n, values)]
     losses = losses or [name for name, values in lists.items() if _are_scores(name, values)]
     longest = max((len(lists[name]) for name in losses), default=0)
-    return {name: values for name, values in lists.items() if len(values) == longest}
-
-
-def _with_plain_lists(data: bytes, source: str) -> tuple[bytes, int]:
-    """Return a text with its pairs, columns and rows as lists, and the length of a long one."""
-    has_pairs = b" [(" in data and _LIST_OF_PAIRS.search(data) is not None
-    if has_pairs:
-        data = _LIST_OF_PAIRS.sub(lambda pairs: b": [%b]" % _PAIR.sub(rb"\1", pairs[1]), data)
-    if has_column(data):
-        data = _NAMED_COLUMN.sub(
-            lambda column: b"%b: [%b]\n" % (column[1], _without_bars(column[2])), data
-        )
-    if b"[" not in data:
-        data = _with_brackets(data, source)
-    return data, _MIN_PAIRS if has_pairs else _MIN_LIST
+    return {
+        name: values
+        for name, values in ({**short, **lists} if losses else lists).items()
+        if len(values) == longest or (losses and align(name, len(values), longest) is not None)
+    }
 
 
 def _named_lists(
@@ -188,7 +114,7 @@ def _named_lists(
     begin = len(data) - len(data.lstrip())
     ended = 0
     for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
-        values = _values(match[1] if match[2] else match[1].rpartition(b",")[0])
+        values = list_values(match[1] if match[2] else match[1].rpartition(b",")[0])
         if len(values) < _MIN_SHORT:
             continue
         name = _own_name(data, match.start())
@@ -206,63 +132,10 @@ def _named_lists(
         if name is None:
             continue
         name = "reward" if _is_score_of_games(name) else name
-        is_scored = is_named_score(source) or _is_score(name)
+        is_scored = is_named_score(source) or is_list_of_scores(name)
         is_history = is_scored and (is_course([*map(as_float, values)]) or _is_constant(values))
         if is_history or not _may_be_other_scores(data, *match.span(), name):
             yield name, values
-
-
-def _with_brackets(data: bytes, source: str) -> bytes:
-    """Return a text with brackets around the numbers of each row that has a name, or needs none."""
-    measure = ""
-    if is_named_loss(source) or is_named_score(source):
-        row = _ONE_ROW.match(data)
-        if row is not None:
-            return b"[%b]" % row[1].replace(b";", b",")
-        measure = "loss" if is_named_loss(source) else name_of_values(source)
-        data = _with_names(data, measure)
-    is_only = bool(measure) and len(_NAMED_ROW.findall(data)) == 1
-
-    def bracketed(row: re.Match[bytes]) -> bytes:
-        name = row[1].decode("ascii")
-        if measure and SPLIT.fullmatch(name):
-            name = f"{name}_{measure}"
-        elif measure and is_only and not _is_measure(name):
-            name = measure
-        return b"%b: [%b]" % (name.encode(), row[2].replace(b";", b","))
-
-    return _NAMED_ROW.sub(bracketed, data)
-
-
-def _with_names(data: bytes, measure: str) -> bytes:
-    """Return a text that consists of a few rows of the same length, with names for the rows.
-
-    A second row that may be of an evaluation is named after it.
-    """
-    numbered = _NUMBERS_OF_COLUMNS.match(data)
-    rows = _NUMBER_OF_ROW.sub(b"", data[numbered.end() :]) if numbered else data
-    matches = [_ONE_ROW.match(row) for row in rows.strip().split(b"\n", _MAX_LISTED_ROWS)]
-    values = [_values(match[1].replace(b";", b",")) for match in matches if match is not None]
-    lengths = {*map(len, values)}
-    if not 1 < len(values) == len(matches) <= _MAX_LISTED_ROWS or len(lengths) > 1:
-        return data
-    if min(lengths) < _MIN_LONG_LIST:
-        return data
-    first, second = ([*map(as_float, row)] for row in values[:2])
-    names = [measure, *(f"{measure}_{n}" for n in range(2, len(values) + 1))]
-    if measure == "loss" and len(values) == 2 and may_be_evaluated(second, first):
-        names[1] = f"val_{measure}"
-    named = zip(names, values, strict=True)
-    return b"\n".join(b"%b: %b" % (name.encode(), b", ".join(row)) for name, row in named)
-
-
-def _is_measure(name: str) -> bool:
-    return is_a_loss(name) or is_evaluation(name) or _is_score(name) or is_setting(name)
-
-
-def _without_bars(column: bytes) -> bytes:
-    """Return the numbers of a column without the signs around them."""
-    return column.translate(None, b"|;").replace(b"\n", b" ")
 
 
 def _short_history(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
@@ -278,16 +151,26 @@ def _short_history(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
 
 def read_lists(stream: Stream, lists: Mapping[str, list[bytes]]) -> Columns:
     """Return the columns of lists."""
-    names = ", ".join(map(repr, lists))
-    count = len(next(iter(lists.values())))
-    event = Event(kind=EventKind.COLUMN, message=f"read from lists of {count} values: {names}")
+    lengths = {name: len(values) for name, values in lists.items()}
+    rows = table_length(lengths)
+    names = ", ".join(repr(name) for name, length in lengths.items() if length == rows)
+    event = Event(kind=EventKind.COLUMN, message=f"read from lists of {rows} values: {names}")
     columns = columns_from_chunks(
-        [Rows.of({name: make_cell_piece(values) for name, values in lists.items()})],
-        source=stream.name,
-        format="text",
-        notes=stream.notes,
+        [_aligned(lists, rows)], source=stream.name, format="text", notes=stream.notes
     )
-    return replace(columns, events=(event,))
+    return replace(columns, events=(event, *describe(lengths, rows)))
+
+
+def _aligned(lists: Mapping[str, list[bytes]], rows: int) -> Rows:
+    """Return lists as columns of a table of this many rows."""
+    columns = name_columns({name: len(values) for name, values in lists.items()}, rows)
+    table = Rows(rows=rows)
+    for name, values in lists.items():
+        alignment = align(name, len(values), rows)
+        if alignment is not None:
+            piece = make_cell_piece([values[at] for at in alignment.values])
+            table.parts[columns[name]] = [(alignment.rows, piece)]
+    return table
 
 
 def _own_name(data: bytes, begin: int) -> str | None:
@@ -308,7 +191,7 @@ def _is_of_evaluation(above: bytes) -> bool:
 def _is_end_of_sentence(name: str, data: bytes, begin: int) -> bool:
     """Return True if the name of no measure ends the line above a list: the losses that I get:."""
     before = data[max(begin - _NAME_BYTES, 0) : begin]
-    is_measure = is_a_loss(name) or is_evaluation(name) or _is_score(name)
+    is_measure = is_a_loss(name) or is_evaluation(name) or is_list_of_scores(name)
     return _SENTENCE.search(before) is not None and not (is_measure or is_setting(name))
 
 
@@ -337,16 +220,6 @@ def _grows(lists: Mapping[str, list[bytes]], values: list[bytes]) -> bool:
     return 0 < len(last) < len(values) and values[: len(last)] == last
 
 
-def _values(text: bytes) -> list[bytes]:
-    """Return the numbers of a list; none if it has anything else."""
-    text = _WRAPPED_LIST.sub(rb"\1", text) if b"(" in text else text
-    if b":" in text:  # the time on a progress bar
-        return []
-    tokens = text.replace(b",", b" ").split()
-    values = [token for token in tokens if token != _ELLIPSIS]
-    return values if all(map(NUMBER_TOKEN.fullmatch, values)) else []
-
-
 def _with_falling_losses(lists: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
     """Return the lists with those named losses that are called costs, objectives or errors.
 
@@ -367,17 +240,11 @@ def _are_losses(name: str, values: list[bytes]) -> bool:
 
 
 def _are_scores(name: str, values: list[bytes]) -> bool:
-    return len(values) >= _MIN_LONG_LIST and _is_score(name) and not is_setting(name)
-
-
-def _is_score(name: str) -> bool:
-    """Return True for the name of a score, but not for the points of a curve of thresholds."""
-    is_known = score_direction(name) is not None and _OF_THRESHOLDS.isdisjoint(name_words(name))
-    return is_known or is_a_reward(name) or assign([name]).has("accuracy", "eval_accuracy")
+    return len(values) >= MIN_LONG_LIST and is_list_of_scores(name) and not is_setting(name)
 
 
 def _is_constant(values: list[bytes]) -> bool:
-    return len(values) >= _MIN_LONG_LIST and len({*values}) == 1
+    return len(values) >= MIN_LONG_LIST and len({*values}) == 1
 
 
 def _is_score_of_games(name: str) -> bool:
@@ -392,7 +259,7 @@ def _may_be_other_scores(data: bytes, begin: int, end: int, name: str) -> bool:
     No epoch is named above the scores, or more is below an assignment.
     """
     above = data[max(begin - _ABOVE_BYTES, 0) : begin].lower()
-    if _is_score(name) and not is_a_reward(name):
+    if is_list_of_scores(name) and not is_a_reward(name):
         return b"epoch" not in above and b"loss" not in above
     is_assigned = above.rstrip().endswith(b"=") and bool(data[end:].strip())
-    return is_assigned and _is_score(name)
+    return is_assigned and is_list_of_scores(name)
