@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.events import EventCode
 from stabdiag.model.findings import (
@@ -17,8 +19,10 @@ from stabdiag.model.history import Series
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.roles.names import is_fitness
-from stabdiag.model.text import capitalized, listed, num, plural
-from stabdiag.stats.standards import MIN_TREND_POINTS
+from stabdiag.model.text import capitalized, listed, num, percent, plural
+from stabdiag.stats.course import position_after
+from stabdiag.stats.levels import block_levels
+from stabdiag.stats.standards import MIN_TREND_POINTS, QUARTER, RELATIVE_TOLERANCE, TWENTIETHS
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
@@ -72,7 +76,13 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         leaf, summary = OUTCOME_BY_SLUG["healthy"], _healthy(case, answers)
         progress = find_progress(case)
         first = check or _next_run(case)
-        parts = (detail, progress.sentence, *describe_evaluations(case), _low_start(case))
+        parts = (
+            detail,
+            progress.sentence,
+            _flat_end(case),
+            *describe_evaluations(case),
+            _low_start(case),
+        )
         detail = " ".join(filter(None, parts))
         evidence = progress.measured
         if progress.better is False and starts_pretrained(case):
@@ -92,6 +102,20 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
             tuple(answer.verdict for answer in answers), is_tested=not open_
         ),
     )
+
+
+def _flat_end(case: Case) -> str:
+    """Describe the end of the log if the loss no longer changes there, for a quarter or more."""
+    x = case.loss.values
+    if len(x) < TWENTIETHS:
+        return ""
+    level, starts = block_levels(x, len(x) // TWENTIETHS)
+    last = float(level[-1])
+    at = position_after(np.abs(level - last) > RELATIVE_TOLERANCE * abs(last))
+    if at > (1 - QUARTER) * len(level):
+        return ""
+    since = f"since {case.unit} {int(case.loss.steps[starts[at]])}" if at else "all along"
+    return f"The loss has stayed within {percent(RELATIVE_TOLERANCE)} of {num(last)} {since}."
 
 
 def _low_start(case: Case) -> str:
