@@ -135,6 +135,22 @@ def test_a_figure_that_stays_the_same_is_named_once():
 
 
 @pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (np.full(40, 0.5), "has stayed within 1% of 0.5 since step 6000."),
+        (np.linspace(0.7, 0.5, 40), None),
+    ],
+)
+def test_a_loss_that_no_longer_changes_is_described(end, words):
+    loss = np.concatenate([np.linspace(3.0, end[0], 60), end])
+    rng = np.random.default_rng(3)
+    summary = stabdiag.diagnose(
+        {"step": 100 * np.arange(100), "loss": loss * (1 + 1e-4 * rng.standard_normal(100))}
+    ).diagnosis.summary
+    assert words in summary if words else "has stayed within" not in summary
+
+
+@pytest.mark.parametrize(
     ("column", "values", "is_reported"),
     [
         ("val_acc", [0.1, *np.linspace(0.5, 0.9, 13), *[0.1] * 6], True),
@@ -157,6 +173,26 @@ def test_a_score_that_collapses_is_an_error(column, values, is_reported):
     report = stabdiag.diagnose(log(loss, **{column: evaluated(values)}))
     slugs = {finding.slug: finding.severity for finding in report.findings}
     assert slugs.get("score-collapsed") == ("error" if is_reported else None)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "is_reported"),
+    [
+        ("val_recall@10", [0.002, *np.linspace(0.05, 0.09, 12), *[0.02] * 7], True),
+        ("val_top1", [0.1, *np.linspace(5.0, 9.0, 12), *[1.0] * 7], True),
+        # It ends too soon, began too recently, was next to nothing, or keeps half of it.
+        ("val_recall@10", [0.002, *np.linspace(0.05, 0.09, 15), *[0.02] * 4], False),
+        ("val_recall@10", [0.05, 0.09, 0.09, 0.09, *[0.02] * 16], False),
+        ("val_recall@10", [0.002, *np.linspace(0.02, 0.04, 12), *[0.005] * 7], False),
+        ("val_recall@10", [0.002, *np.linspace(0.05, 0.09, 12), *[0.06] * 7], False),
+        ("val_recall@10", [0.02, 0.08, 0.03, 0.09, 0.01, 0.07, 0.02, 0.08, 0.01, 0.02] * 2, False),
+    ],
+)
+def test_the_collapse_of_a_low_score_is_a_warning(column, values, is_reported):
+    loss = LEARNING["usual"](np.random.default_rng(0))
+    report = stabdiag.diagnose(log(loss, **{column: evaluated(values)}))
+    slugs = {finding.slug: finding.severity for finding in report.findings}
+    assert slugs.get("score-collapsed") == ("warning" if is_reported else None)
 
 
 @pytest.mark.parametrize("seed", range(5))

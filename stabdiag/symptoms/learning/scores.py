@@ -16,11 +16,13 @@ from stabdiag.stats.course import measure_course, moving_medians, position_after
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
+    CONTEXT_POINTS,
     FIFTH,
     HALF,
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    NEGLIGIBLE,
     RELATIVE_TOLERANCE,
     TWENTIETHS,
 )
@@ -36,8 +38,10 @@ from stabdiag.tree.scores import MIN_VALUES, Score, scores
 _LOST_GAIN: Final = HALF
 
 # The loss must be at least this fraction of the range of the score (0 to 1, or 0 to 100): a score
-# that was never good cannot collapse.
+# that was never good cannot collapse. Scores of rankings, or of many classes, are lower: they have
+# to reach the smaller fraction, and to stay at each level for a while.
 _LEAST_LOSS: Final = FIFTH
+_LEAST_BEST: Final = NEGLIGIBLE
 
 # More scores than this belong to single batches or games; three parts are a twentieth of them.
 _MAX_SINGLE_SCORES: Final = MIN_CONSECUTIVE * TWENTIETHS
@@ -123,13 +127,17 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     noise = BEYOND_CHANCE * diff_sigma(good)
     least_left = case.limits.generalization.collapsed_score
     is_far = last < least_left * best if best > 0 else last < best / least_left
-    least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * score.scale)
+    least, is_low = max(noise, _LOST_GAIN * gained), lost <= _LEAST_LOSS * score.scale
     if not is_far or lost <= least or at + MIN_CONSECUTIVE >= len(good):
+        return None
+    if is_low and best < _LEAST_BEST * score.scale:
         return None
     best_value, last_value = (level * score.direction + useless for level in (best, last))
     below = np.flatnonzero(good < (best + last) / 2)
     step = int(steps[at + MIN_CONSECUTIVE - 1])
     drop = below[below > at][0] if (below > at).any() else len(good)
+    if is_low and min(drop, len(good) - drop) < CONTEXT_POINTS:
+        return None
     is_high = good >= (best + last) / 2
     # A score that goes up and down is as often high after a drop as before it.
     if np.count_nonzero(is_high[drop:]) >= np.count_nonzero(is_high[:drop]):
@@ -148,6 +156,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
             also=(Do.INSPECT_DATA,),
             checkpoint=step,
         ),
+        severity=Severity.WARNING if is_low else None,
     )
 
 
