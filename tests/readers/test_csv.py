@@ -369,6 +369,17 @@ def test_several_unnamed_columns_in_a_file_named_after_a_loss_are_losses(log, ro
     assert log(uncounted, "train_loss.csv").names[-1] == "loss_3"
 
 
+@pytest.mark.parametrize("factor", [1, -1])
+def test_durations_next_to_a_loss_that_falls_need_no_name(log, factor):
+    losses = [2.5 - factor * (n + n % 2) / 40 for n in range(30)]
+    text = "".join(f"{loss},{400 if n == 0 else 20 + n % 7}\n" for n, loss in enumerate(losses))
+    if factor == 1:
+        assert log(text, "losses.csv").names == ("loss", "column_2")
+    else:
+        with pytest.raises(LogError, match="without a header"):
+            log(text, "losses.csv")
+
+
 def test_a_first_column_that_only_rises_is_no_loss_next_to_one_that_only_falls(log):
     text = "".join(f"{54.5 + n / 7},{2.5 - n / 40},{0.25 + n % 3}\n" for n in range(30))
     with pytest.raises(LogError, match="without a header"):

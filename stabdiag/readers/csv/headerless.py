@@ -144,7 +144,8 @@ class TableShape:
     def names_of_losses(self) -> tuple[str, ...]:
         """The names of the columns if all but the steps may be losses; otherwise empty.
 
-        A loss that is always 0 may be one of them, but not the first.
+        A loss that is always 0 may be one of them, but not the first. Behind a loss that falls,
+        whole numbers may be durations or counts.
         """
         if not 2 <= len(self.rows[0]) <= _MAX_UNNAMED:
             return ()
@@ -153,11 +154,15 @@ class TableShape:
             return ()
         counters = ["step"] if may_be_steps(numbers[0]) else []
         losses = numbers[len(counters) :]
-        if not all(may_be_losses(column) or len({*column}) == 1 for column in losses):
-            return ()
         if not losses or not may_be_losses(losses[0]):
             return ()
-        others = [f"loss_{number}" for number in range(2, len(losses) + 1)]
+        are_losses = [may_be_losses(column) or len({*column}) == 1 for column in losses[1:]]
+        if not all(are_losses) and (
+            find_loss(losses[:1]) is None or any(map(may_be_steps, losses))
+        ):
+            return ()
+        kinds = ("loss" if is_loss else "column" for is_loss in are_losses)
+        others = [f"{kind}_{number}" for number, kind in enumerate(kinds, start=2)]
         return (*counters, "loss", *others)
 
     @property
@@ -341,10 +346,11 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
     may_name = not table.may_overfit
     names = table.names_of_losses if may_name and is_named_loss(source) else ()
     if names:
-        count = len(names) - ("step" in names)
+        count = sum(name.startswith("loss") for name in names)
+        which = f"the first of its {count} columns" if count > 1 else "its column"
         return names, (
-            f"the file is named after a loss, and names no columns: the first of its {count}"
-            " columns of decimal numbers is taken"
+            f"the file is named after a loss, and names no columns: {which} of decimal numbers is"
+            " taken"
         )
     names = table.names_after_score(name) if is_named_score(source) else ()
     if names:
