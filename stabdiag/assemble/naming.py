@@ -49,7 +49,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedCol
         NoUsableRecord: if each record is the result of a separate run.
         ColumnError: if the log lacks a loss and other usable series, or a chosen column.
     """
-    assignment = assign(columns.names, chosen, source=columns.source)
+    assignment = assign(columns.names, chosen, source=columns.source, counter=columns.counter)
     named = _with_totals(columns, assignment)
     if "loss" not in (chosen or {}):
         refuse_results(columns, named.names)

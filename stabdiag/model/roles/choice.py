@@ -126,7 +126,11 @@ def can_judge_without_loss(roles: Iterable[str]) -> bool:
 
 
 def assign(
-    names: Iterable[str], chosen: Mapping[str, str] | None = None, *, source: str = "the log"
+    names: Iterable[str],
+    chosen: Mapping[str, str] | None = None,
+    *,
+    source: str = "the log",
+    counter: str = "",
 ) -> Assignment:
     """Find the column of each role.
 
@@ -134,21 +138,24 @@ def assign(
         names: all columns of the log.
         chosen: columns by role given by the user, which take precedence.
         source: the name of the log in error messages.
+        counter: the word in front of the steps of a text, which are not a column: ``episode``.
 
     Raises:
         ColumnError: if a chosen column or role does not exist.
     """
     every, given = tuple(names), chosen or {}
     check_chosen(every, given, source)
-    return _assigned(every, tuple(given.items()))
+    return _assigned(every, tuple(given.items()), counter)
 
 
 # Runs of one project have the same columns, and each log needs them several times.
 @lru_cache(maxsize=64)
-def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> Assignment:
+def _assigned(
+    names: tuple[str, ...], chosen: tuple[tuple[str, str], ...], counter: str
+) -> Assignment:
     unusable = lost_games(names) | measures_with_losses(names)
     usable = [name for name in names if not (is_setting(name) or name in unusable)]
-    choice = _Choice(names=usable, columns=dict(chosen))
+    choice = _Choice(names=usable, columns=dict(chosen), counter=counter)
     for role in ROLES:
         if role.name not in choice.columns and not role.several:
             choice.choose(role)
@@ -169,9 +176,10 @@ def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> As
 class _Choice:
     """The columns chosen so far, by role; ``patterns`` are the ones chosen by name pattern."""
 
-    def __init__(self, names: list[str], columns: dict[str, str]) -> None:
+    def __init__(self, names: list[str], columns: dict[str, str], counter: str) -> None:
         """Begin with the columns of roles that the user named."""
         self.names = names
+        self.counter = counter
         self.columns = columns
         self.notes: list[str] = []
         self.patterns: dict[str, list[str]] = {}
@@ -230,7 +238,8 @@ class _Choice:
     def _matching(self, role: Role) -> list[str]:
         if role.name not in PATTERN_ROLES:
             return []
-        of_episodes = role.name == "reward" and any(map(counts_games, self.names))
+        counters = (*self.names, self.counter)
+        of_episodes = role.name == "reward" and any(map(counts_games, counters))
         columns = by_name_pattern(role, self._free(), of_episodes=of_episodes)
         if role.name == "eval_loss" and "loss" in self.columns:
             # The same loss of the evaluation comes first: loss_0 and eval_loss_0.
