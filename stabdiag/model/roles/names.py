@@ -79,7 +79,8 @@ class NameParts(Enum):
     TEST = ("test", "testing", "tst", "te")
 
 
-# Words of other languages, as they are written in the names of columns, without accents.
+# Words of other languages, as they are written in the names of columns, without accents, and
+# unusual abbreviations.
 _IN_ASCII: Final = {
     foreign: english
     for english, words in (
@@ -87,7 +88,7 @@ _IN_ASCII: Final = {
         ("train_loss", "trainingsverlust"),
         ("val_loss", "validierungsverlust testverlust"),
         ("reward", "recompensa recompensas recompense belohnung ricompensa nagroda"),
-        ("accuracy", "exactitud acuracia genauigkeit accuratezza"),
+        ("accuracy", "accu exactitud acuracia genauigkeit accuratezza"),
         ("epoch", "epoca epocas epoque epoche"),
         ("episode", "episodio episodios epizod"),
         ("step", "paso pasos passo passos schritt schritte"),

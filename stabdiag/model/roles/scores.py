@@ -132,7 +132,10 @@ _ACCURACY_NAME: Final = lazy_pattern(
     r"(sparse)?(categorical)?(token)?acc(uracy)?1?|(acc(uracy)?)?top1(acc(uracy)?)?|prec1"
 )
 _ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
-    word_list("epochs steps iter iters iteration iterations vs versus performance running global")
+    word_list(
+        "epochs steps iter iters iteration iterations vs versus performance running global "
+        "source target"
+    )
 ) - {"macro", "weighted", "all", "normalized", "unnormalized"}
 _TRAINING_WORDS: Final = frozenset({"train", "training", "trn", "tr"})
 
