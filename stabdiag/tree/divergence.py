@@ -98,9 +98,12 @@ def _is_the_loss_rising(case: Case) -> Reply:
     if is_clear(case, rise):
         because = f"{ends}; it climbed from {case.unit} {first} to {last}{_why_clear(case, rise)}"
         return yes(because, first, last, branch="material", measured=measured)
-    if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
+    # A rise that does not show in the figures of a report is none.
+    is_visible = num(rise.last_level) != num(rise.best_level)
+    if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar and is_visible:
+        recent = min(limits.window, int(np.ptp(case.loss.steps)))
         return yes(
-            f"{ends}: a trend over the last {limits.window} {case.unit}s, but a small one "
+            f"{ends}: a trend over the last {recent} {case.unit}s, but a small one "
             f"(a rise counts from {num(bar)} on)",
             first,
             last,
