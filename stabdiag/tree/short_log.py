@@ -21,7 +21,9 @@ from stabdiag.stats.standards import (
     FIFTH,
     MIN_CONSECUTIVE,
     RELATIVE_TOLERANCE,
+    TENTH,
     TENTHS,
+    TWICE,
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import USUAL_CLASSES, has_chance_level
@@ -42,6 +44,9 @@ _MEASURES = ("reward", "accuracy", "eval_accuracy")
 
 # The series reported for a log without a loss.
 _SIZES = ("activation_norm", "max_attention_logit", "amax")
+
+# Other numbers of classes. Two are left out: the losses of pairs settle at log 2.
+_FEW_CLASSES = range(3, min(USUAL_CLASSES))
 
 # The largest numbers of fp16 (IEEE 754) and of e4m3 (Micikevicius et al. 2022, arXiv:2209.05433).
 _FP16, _FP8 = float(np.finfo(np.float16).max), 448.0
@@ -104,7 +109,9 @@ def _extreme_losses(case: Case) -> str:
         return ""
     text = ""
     top, low = int(x.argmax()), int(x.argmin())
-    is_high = 0 < top < len(x) - 1 and x[top] - median(x) > CLEAR * robust_sigma(x)
+    ends = max(abs(float(x[0])), abs(float(x[-1])))
+    is_beyond = x[top] - median(x) > CLEAR * robust_sigma(x) or x[top] > TWICE * ends
+    is_high = 0 < top < len(x) - 1 and is_beyond
     if is_high and num(x[top]) not in (num(x[0]), num(x[-1])):
         text += f" The highest loss was {num(x[top])}, at {case.unit} {int(steps[top])}."
     elif (again := _rebound(x)) is not None:
@@ -186,14 +193,18 @@ def _lost_rewards(case: Case) -> str:
 
 
 def _near_chance(case: Case) -> str:
-    """Describe losses that are all near the loss of a guess among a usual number of classes."""
+    """Describe losses that are all near the loss of a guess among a usual number of classes.
+
+    They have to be much nearer to the loss of another small number.
+    """
     x = case.loss.values
     if len(x) < MIN_CONSECUTIVE or not has_chance_level(case):
         return ""
-    for classes in USUAL_CLASSES:
+    for classes in (*USUAL_CLASSES, *_FEW_CLASSES):
         cost = math.log(classes)
-        if np.abs(x - cost).max() <= RELATIVE_TOLERANCE * cost:
-            summary = f"All losses are within {percent(RELATIVE_TOLERANCE)} of {num(cost)}"
+        tolerance = RELATIVE_TOLERANCE * (TENTH if classes in _FEW_CLASSES else 1.0)
+        if np.abs(x - cost).max() <= tolerance * cost:
+            summary = f"All losses are within {percent(tolerance)} of {num(cost)}"
             return f"{summary}, the loss of a guess among {classes} classes."
     return ""
 
