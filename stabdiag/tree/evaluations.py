@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stabdiag.model.text import num, times
-from stabdiag.stats.course import end_level, evaluation_level
+from stabdiag.stats.course import end_level, evaluation_level, late_level
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import MIN_CONSECUTIVE, TWICE
 from stabdiag.tree.case import Case
@@ -51,12 +51,16 @@ def _best_score(case: Case) -> str:
 
 
 def _gap(case: Case) -> str:
-    """State how far above the training loss the evaluations end if it is a multiple, else ""."""
+    """State how far above the training loss the evaluations end if it is a multiple, else "".
+
+    Both of two evaluations have to be that far above the usual loss of the second half.
+    """
     x, heldout = case.loss.values, case.history.finite("eval_loss").values
-    if min(len(x), len(heldout)) < MIN_CONSECUTIVE or case.loss_kind is not None:
+    if len(x) < MIN_CONSECUTIVE or len(heldout) < 2 or case.loss_kind is not None:
         return ""
     train, last = end_level(x), evaluation_level(heldout)
-    if not 0 < TWICE * train <= last:
+    is_apart = len(heldout) >= MIN_CONSECUTIVE or heldout.min() >= TWICE * late_level(x)
+    if not 0 < TWICE * train <= last or not is_apart:
         return ""
     return (
         f"The evaluation loss ends at {times(last / train)} the training loss: both are computed "
