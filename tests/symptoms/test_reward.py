@@ -157,3 +157,30 @@ def test_a_reward_that_is_nan_to_the_end_is_reported():
 def test_a_reward_without_an_episode_is_not_a_failure(bad):
     report = stabdiag.diagnose(rewards(bad))
     assert "reward-not-rising" not in {finding.slug for finding in report.findings}
+
+
+def few(rewards):
+    return {"step": range(len(rewards)), "reward": rewards}
+
+
+@pytest.mark.parametrize(
+    ("rewards", "title"),
+    [
+        ([22.6, 20.3, 17, 14.9, 14.2, 14.1, 13.8, 14.1], "The reward falls"),
+        ([-10, -14, -19, -22, -21, -30, -33, -35, -36], "The reward falls"),
+        ([1.2, 1.3, -3.6, -3.9, -31.7, -88.3], "The reward falls"),
+        ([12, 9, 7, 5, 3, 1], None),
+        ([3.8] * 12, "The reward never changes"),
+        ([3.8] * 9, None),
+        # Too small, too short, not to the end, up and down
+        ([22.6, 22.3, 22, 21.9, 21.2, 21.1, 20.8, 20.1], None),
+        ([22.6, 20.3, 17, 14.9, 14.2, 14.1, 13.8], None),
+        ([22.6, 20.3, 17, 14.9, 14.2, 14.1, 13.8, 24.1], None),
+        ([22, 9, 24, 12, 18, 7, 14, 21, 9, 8, 13], None),
+        ([-10, -9, -7, -5, -4, -1, 0, 0, 0, 0], None),
+    ],
+)
+def test_a_few_rewards(rewards, title):
+    slug = "reward-not-rising"
+    findings = [f for f in stabdiag.diagnose(few(rewards)).findings if f.slug == slug]
+    assert [f.title for f in findings] == ([] if title is None else [title])

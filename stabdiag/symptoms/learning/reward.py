@@ -17,7 +17,11 @@ from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     MAX_CHANCE,
+    MIN_CONSECUTIVE,
     MIN_LONG_LOG,
+    MIN_SAMPLE,
+    MIN_TREND_POINTS,
+    QUARTER,
     TENFOLD,
     TENTH,
     TENTHS,
@@ -68,7 +72,9 @@ def reward_not_rising(case: Case) -> Evidence | None:
         # A policy that keeps learning may occasionally lose less than that.
         has_lost_most = collapse.best - collapse.last >= collapse.last - collapse.first
         return _fallen(case, collapse) if has_lost_most else None
-    if len(reward) < MIN_LONG_LOG or reward.steps[0] > max(TENTHS, 2 * usual_gap(reward.steps)):
+    if len(reward) < MIN_LONG_LOG:
+        return _falls_in_a_short_log(case) or _never_changes(case)
+    if reward.steps[0] > max(TENTHS, 2 * usual_gap(reward.steps)):
         return None
     return _flat(case)
 
@@ -110,6 +116,62 @@ def _fallen(case: Case, collapse: Reward) -> Evidence:
         measured={"first": collapse.first, "best": collapse.best, "last": collapse.last},
         first=first,
         next_actions=next_actions,
+    )
+
+
+def _falls_in_a_short_log(case: Case) -> Evidence | None:
+    """Report a reward that keeps falling in a log that is too short to compare levels.
+
+    The last three are below the first three, by a quarter of their level, or by a multiple of it if
+    they are fewer than eight.
+    """
+    reward = case.history.finite("reward")
+    x = reward.values
+    if not 2 * MIN_CONSECUTIVE <= len(x) < case.limits.divergence.min_points:
+        return None
+    begun, ends = x[:MIN_CONSECUTIVE], x[-MIN_CONSECUTIVE:]
+    first, last = median(begun), median(ends)
+    least = (QUARTER if len(x) >= MIN_SAMPLE else TENFOLD) * abs(first)
+    is_below = ends.max() < begun.min() and first - last > least
+    if not is_below or mann_kendall(-x) >= MAX_CHANCE or is_fitness(reward.column):
+        return None
+    step = int(reward.steps[x.argmax()])
+    return Evidence(
+        because=f"The reward {reward.column!r} went from {num(float(x[0]))} to "
+        f"{num(float(x[-1]))} in {len(x)} records: the last {MIN_CONSECUTIVE} are below the first "
+        f"{MIN_CONSECUTIVE}.",
+        title="The reward falls",
+        step=step,
+        measured={"first": first, "last": last},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Print the rewards of one episode, and the advantages with their signs; if both are "
+            "right, run again with half the learning rate.",
+            also=(Do.LOWER_LR,),
+        ),
+        next_actions=(reward_not_rising.next_actions[1], *_log_more(case)),
+    )
+
+
+def _never_changes(case: Case) -> Evidence | None:
+    """Report a reward that is the same in all records; it may be the highest possible one."""
+    reward = case.history.finite("reward")
+    if len(reward) < MIN_TREND_POINTS or np.ptp(reward.values):
+        return None
+    first, last = int(reward.steps[0]), int(reward.steps[-1])
+    value = float(reward.values[0])
+    return Evidence(
+        because=f"The reward {reward.column!r} is {num(value)} in all {len(reward)} records, from "
+        f"{case.unit} {first} to {last}.",
+        title="The reward never changes",
+        severity=Severity.NOTE,
+        step=first,
+        measured={"first": value, "last": value},
+        first=Action(
+            Do.CHECK_MODEL,
+            f"If {num(value)} is not the highest possible reward, print the actions of one "
+            "episode: a policy that always takes the same one needs more exploration.",
+        ),
     )
 
 
