@@ -86,12 +86,13 @@ def evidence(data: bytes) -> TextEvidence | None:
     commas = find_decimal_commas(data)
     data = normalize(data, commas)
     scores = (*find_split_scores(data),)
+    lists = find_name_lists(data)
     normalizations = (
         *prose,
         *commas,
         *find_normalizations(data),
         *find_counted_names(data),
-        *find_name_lists(data),
+        *lists,
         *find_notations(data),
         *find_test_bars(data),
         *filter(None, (find_evaluation_positions(data),)),
@@ -107,7 +108,8 @@ def evidence(data: bytes) -> TextEvidence | None:
         if bars:
             normalizations = (*normalizations, *bars)
             result = _find_evidence(normalize(data, bars))
-    if result is None and not scores:
+    # Names that are listed for values have a loss, even if it never changes.
+    if result is None and not (scores or lists):
         return None
     if (result is None or result.counter is None) and (row := find_counter(data)) is not None:
         counted = _find_evidence(normalize(data, (row,)))

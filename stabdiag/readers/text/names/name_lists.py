@@ -19,8 +19,10 @@ from stabdiag.readers.text.lines.tokens import has_number, lines_with_a_loss
 
 # A name and its list, up to the numbers: (epoch, loss) = (, epoch/loss:, epoch loss acc, and
 # train, round, loss, acc ===> , where the first word is the split. In Loss main/total=, in
-# losses (main, total): and in Loss:(main, total)/( all names share the first word.
-_LISTED_NAME: Final = rb"[A-Za-z][\w.-]{0,30}(?: [A-Za-z][\w.-]{0,20}){0,2}"
+# losses (main, total): and in Loss:(main, total)/( all names share the first word. Julia shows the
+# call that gives a value: (i, loss(x, y)) = (3, 2.31).
+_CALL: Final = lazy_pattern(rb"\([^()\n]{0,60}\)")
+_LISTED_NAME: Final = rb"[A-Za-z][\w.-]{0,30}(?:\([^()\n]{0,60}\)|(?: [A-Za-z][\w.-]{0,20}){0,2})"
 _LISTED_NAMES: Final = lazy_pattern(
     rb"(?<![\w./,-])((?:(loss(?:es)?)(?: (?=\w{1,30}/)|[:=]? ?(?=[\[(])))?[\[(]? ?"
     rb"(%b(?: ?[,/|] ?%b){1,7}|[A-Za-z]\w{0,20}(?: [A-Za-z]\w{0,20}){1,7})"
@@ -67,7 +69,7 @@ def find_name_lists(data: bytes) -> tuple[Normalization, ...]:
 
 def _parse(match: re.Match[bytes]) -> tuple[bytes, tuple[bytes, ...], bool] | None:
     """Return the text of a list, its names, and whether slashes separate them, or None."""
-    shared, listed, values = match[2], match[3], match[4]
+    shared, listed, values = match[2], _CALL.sub(b"", match[3]), match[4]
     by_slash = b"/" in listed
     count = len(_LISTED_NUMBER.findall(values))
     names = _names(listed, count=count) if shared is None else _losses(listed, count=count)
