@@ -84,7 +84,9 @@ def split_columns(columns: Columns, names: Mapping[str, str]) -> SplitColumns | 
         for role in _TIME_ROLES
         if (name := names.get(role))
     }
-    scores = _split_scores(columns, names, training)
+    # Scores are of the same split as the evaluation losses.
+    heldout = splits.masks[next(iter(evaluated))] if evaluated else ~training
+    scores = _split_scores(columns, names, training, heldout)
     made = {**apart, **times, **scores, names["loss"]: only(loss, training)}
     if not apart:
         note = f"evaluation records, identified by {splits.column!r}, contain no training loss"
@@ -99,14 +101,16 @@ def split_columns(columns: Columns, names: Mapping[str, str]) -> SplitColumns | 
     return SplitColumns(made=made, names=names, notes=(*notes,))
 
 
-def _split_scores(columns: Columns, names: Mapping[str, str], training: Mask) -> dict[str, Column]:
+def _split_scores(
+    columns: Columns, names: Mapping[str, str], training: Mask, heldout: Mask
+) -> dict[str, Column]:
     """Return the scores of the training and the scores of the evaluations, with their names."""
     made: dict[str, Column] = {}
     for name in columns.names:
         if score_direction(name) is None or is_evaluation(name) or name == names["loss"]:
             continue
         score = columns.load(name)
-        parts = only(score, training), only(score, ~training)
+        parts = only(score, training), only(score, heldout)
         if not score.is_text and all(part.present.any() for part in parts):
             made[name], made[f"{_VALIDATION_SECTION}{name}"] = parts
     return made
