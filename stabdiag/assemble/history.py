@@ -48,6 +48,7 @@ from stabdiag.model.events import Event, EventCode, EventKind, step_unit
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Part, RepeatedSteps, Series, Source
 from stabdiag.model.roles.loss_kinds import loss_kind
+from stabdiag.model.roles.names import normal
 from stabdiag.model.roles.scores import PERCENT, score_columns
 from stabdiag.model.text import plural
 
@@ -281,6 +282,8 @@ class _OrderedLog:
         taken = set(names.values())
         if not columns.unnamed:
             used = {logged.column for logged in series.values()} | taken | {clock.column}
+            # The counter of a text may be a column as well: Step: 2000.
+            used |= {name for name in columns.names if normal(name) == normal(columns.counter)}
             events += columns_without_role(columns.names, used)
         all_events = (*place_messages(columns.events, clock, order, run), *events)
         return History(

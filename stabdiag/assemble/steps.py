@@ -32,6 +32,9 @@ _EPISODES = frozenset({"episode", "episodes"})
 # Counters that are not epochs.
 _COUNTER_CODES = {"episode": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
 
+# A log is judged by the first of these.
+_JUDGED_ROLES = ("loss", "reward", "accuracy", "eval_accuracy")
+
 _DAY = timedelta(days=1).total_seconds()
 
 # A step counter counts within epochs if it restarted MIN_RECORDS times, each time after the same
@@ -144,11 +147,12 @@ def _is_usable_epoch(
 ) -> bool:
     """Return True if nearly every record of a loss has a different epoch.
 
-    In a log of several runs, epochs restart. A counter that restarts often counts within something
-    else, such as a round.
+    Without a loss, these are the records of a reward or an accuracy. In a log of several runs,
+    epochs restart. A counter that restarts often counts within something else, such as a round.
     """
-    if "loss" in names:
-        good = good & columns.load(names["loss"]).present
+    judged = next((names[role] for role in _JUDGED_ROLES if role in names), None)
+    if judged is not None:
+        good = good & columns.load(judged).present
     values = epochs.values[good]
     loss = names.get("loss") or names.get("eval_loss")
     if loss is not None and columns.load(loss).present[good].all():
