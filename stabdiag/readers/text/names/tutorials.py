@@ -190,6 +190,14 @@ TUTORIALS: Final = (
         rb"(?m)^[Cc]ost on (\w{4,10}) data: (?=%b)" % NUMBER_PATTERN,
         rb"\1 loss: ",
     ),
+    # Lightning: Epoch 2, global step 21: 'val_auc' reached 0.951 (best 0.953), saving model to
+    # "epoch=2.ckpt" as top 3
+    Normalization(
+        (b", global step ", b" reached "),
+        rb"(?m)^(Epoch \d{1,9}, global step \d{1,12}): '?([\w/.-]{1,60})'? reached (%b) "
+        rb"\(best %b\), saving model to [^\n]{0,500}" % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"\1, \2: \3",
+    ),
     # Statistics of one value: Reward: mean=3.06, min=1.92, max=10.06
     Normalization(
         (b": mean",),
