@@ -45,9 +45,6 @@ _MEASURES = ("reward", "accuracy", "eval_accuracy")
 # The series reported for a log without a loss.
 _SIZES = ("activation_norm", "max_attention_logit", "amax")
 
-# Other numbers of classes. Two are left out: the losses of pairs settle at log 2.
-_FEW_CLASSES = range(3, min(USUAL_CLASSES))
-
 # The largest numbers of fp16 (IEEE 754) and of e4m3 (Micikevicius et al. 2022, arXiv:2209.05433).
 _FP16, _FP8 = float(np.finfo(np.float16).max), 448.0
 
@@ -195,14 +192,15 @@ def _lost_rewards(case: Case) -> str:
 def _near_chance(case: Case) -> str:
     """Describe losses that are all near the loss of a guess among a usual number of classes.
 
-    They have to be much nearer to the loss of another small number.
+    They have to be much nearer to the loss of another small number. Two classes are left out: the
+    losses of pairs settle at log 2.
     """
     x = case.loss.values
     if len(x) < MIN_CONSECUTIVE or not has_chance_level(case):
         return ""
-    for classes in (*USUAL_CLASSES, *_FEW_CLASSES):
+    for classes in (*USUAL_CLASSES, *range(2 + 1, min(USUAL_CLASSES))):
         cost = math.log(classes)
-        tolerance = RELATIVE_TOLERANCE * (TENTH if classes in _FEW_CLASSES else 1.0)
+        tolerance = RELATIVE_TOLERANCE * (1 if classes in USUAL_CLASSES else TENTH)
         if np.abs(x - cost).max() <= tolerance * cost:
             summary = f"All losses are within {percent(tolerance)} of {num(cost)}"
             return f"{summary}, the loss of a guess among {classes} classes."
