@@ -9,10 +9,12 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
+from stabdiag.stats.course import level_before, position_after
 from stabdiag.stats.peaks import COMPARABLE
 from stabdiag.stats.recurrence import PeakGroup
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import SearchWindows, Spike
+from stabdiag.stats.standards import CONTEXT_POINTS
 
 
 @frozen
@@ -42,12 +44,19 @@ class SpikeScan:
 def with_rise_as_onset(x: Floats, spike: Spike) -> Spike:
     """Return a recovered spike whose onset is the first point that has left the level.
 
-    A stretch, or the change point in it, may begin with points of usual height.
+    A stretch, or the change point in it, may begin with points of usual height. A loss that was
+    high before the first tested point rose earlier.
     """
     if not spike.recovered:
         return spike
-    up = x[spike.onset : spike.peak + 1] > spike.base + COMPARABLE * spike.height
-    return replace(spike, onset=spike.onset + int(np.argmax(up)))
+    is_high = x[: spike.peak + 1] > spike.base + COMPARABLE * spike.height
+    onset = spike.onset + int(np.argmax(is_high[spike.onset :]))
+    start = position_after(~is_high[:onset])
+    if not 0 < start < onset:
+        return replace(spike, onset=onset)
+    peak = start + int(np.argmax(x[start : spike.peak + 1]))
+    level = level_before(x, start, CONTEXT_POINTS)
+    return replace(spike, onset=start, peak=peak, height=float(x[peak]) - spike.base, level=level)
 
 
 def next_start(spike: Spike, reach: SearchWindows) -> int:

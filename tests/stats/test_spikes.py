@@ -1,12 +1,14 @@
 """Spikes: single points and lasting shifts, in noise of every kind."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from stabdiag.stats.events import change_point
 from stabdiag.stats.rolling import baseline
 from stabdiag.stats.shape import SearchWindows, Spike, late_recovery, rise_points
-from stabdiag.stats.spikes import outliers
+from stabdiag.stats.spikes import outliers, with_rise_as_onset
 from stabdiag.tree.classify import find_spikes
 
 REACH = SearchWindows(window=100, least=30, recovery=50)
@@ -353,3 +355,28 @@ def waves(rng, n):
 def test_to_the_letter_too_few_points_are_not_tested(n):
     result = outliers(np.ones(n), 100, REACH, 3.0)
     assert (result.spikes, result.tested, result.largest) == ((), 0, 0.0)
+
+
+@pytest.mark.parametrize("before", [8, 15])
+def test_a_rise_before_the_first_tested_point_begins_where_the_loss_left_its_level(before):
+    rng = np.random.default_rng(3)
+    low = np.linspace(0.33, 0.28, before)
+    x = np.concatenate([low, [0.43], np.full(13, 0.405), np.linspace(0.28, 0.26, 12)])
+    x *= 1 + 0.004 * rng.standard_normal(len(x))
+    spike = Spike(
+        onset=before + 5,
+        peak=before + 5,
+        end=before + 14,
+        base=0.31,
+        sigma=0.02,
+        level=0.34,
+        height=0.1,
+        score=6.0,
+        recovered=True,
+    )
+    moved = with_rise_as_onset(x, spike)
+    assert (moved.onset, moved.peak, moved.end) == (before, before, before + 14)
+    assert moved.level == pytest.approx(np.median(x[before - 5 : before]))
+    assert moved.base + moved.height == pytest.approx(x[before])
+    # Without a low point before, the loss did not rise.
+    assert with_rise_as_onset(x[before:], replace(spike, onset=5, peak=5, end=14)).onset == 5
