@@ -108,6 +108,18 @@ def test_a_sum_over_an_epoch_is_not_the_loss_of_an_untrained_model(symptom, firs
     assert (symptom("initial-loss-off", logged) is not None) == is_reported
 
 
+@pytest.mark.parametrize(
+    ("last", "score", "severity"),
+    [(5.0, 0.2, "note"), (20.0, 0.2, "warning"), (5.0, 0.01, "warning")],
+)
+def test_a_high_first_loss_that_the_model_left_behind_is_a_note(symptom, last, score, severity):
+    epochs = np.arange(50)
+    loss = last + (80 - last) * 0.8**epochs + 0.01 * noise(1.0)[:50]
+    accuracy = np.interp(epochs, [0, 49], [0.01, score]) + 0.001 * noise(1.0)[:50]
+    finding = symptom("initial-loss-off", {"epoch": epochs, "loss": loss, "accuracy": accuracy})
+    assert finding.severity == severity
+
+
 def test_a_policy_is_not_advised_to_memorize_one_batch():
     diagnosis = stabdiag.diagnose(log(np.full(N, 2.3026), reward=AT / N)).diagnosis
     assert diagnosis.slug == "loss-constant"

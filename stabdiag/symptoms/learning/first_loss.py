@@ -19,6 +19,7 @@ from stabdiag.stats.standards import (
     MIN_SAMPLE,
     NEGLIGIBLE,
     RELATIVE_TOLERANCE,
+    TENFOLD,
     THIRD,
 )
 from stabdiag.symptoms.losses import no_course
@@ -30,6 +31,7 @@ from stabdiag.tree.pretraining import (
     has_chance_level,
     may_sum_sequences,
 )
+from stabdiag.tree.progress import improved_score
 
 # A sum over n examples starts within this factor of n times log K.
 _NEAR_SUM: Final = CLEAR_RATIO
@@ -198,10 +200,8 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
     )
     mean = _use_mean(case.manifest.batch_size)
     first_action, other = (mean, scale) if _may_be_sum(case, first) else (scale, mean)
-    # A model that has learned its classes in the end overcame its start.
-    has_learned = max(final_accuracies(case), default=0.0) >= MOSTLY_RIGHT
     return Evidence(
-        severity=Severity.NOTE if has_learned else None,
+        severity=Severity.NOTE if _overcame_its_start(case, first) else None,
         because=f"The first loss is {num(first)}, and an accuracy is logged with it. The mean "
         f"cross-entropy of an untrained classifier is log K; {num(highest)} would give "
         "the right class a probability of one in a million.",
@@ -210,6 +210,18 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
         first=first_action,
         next_actions=(other, *initial_loss_off.next_actions),
     )
+
+
+def _overcame_its_start(case: Case, first: float) -> bool:
+    """Return True if most answers are right at the end, or if the model left its first loss behind.
+
+    A score improves, and the loss is that of an untrained classifier or lower.
+    """
+    if max(final_accuracies(case), default=0.0) >= MOSTLY_RIGHT:
+        return True
+    last = end_level(case.loss.values)
+    is_usual = last <= min(case.limits.learning.untrained_loss, first / TENFOLD)
+    return is_usual and improved_score(case) is not None
 
 
 def _has_learned_at_once(case: Case) -> bool:
