@@ -92,14 +92,14 @@ def align(name: str, length: int, rows: int) -> Alignment | None:
             values=np.arange(1, length),
             description="the first, before the training, is left out",
         )
-    fewer, more = sorted((length, rows))
-    each = np.arange(fewer)
+    shorter, longer = sorted((length, rows))
+    each = np.arange(shorter)
     if _is_similar(length, rows):
-        first = f"the first {fewer} of both are matched"
+        first = f"the first {shorter} of both are matched"
         return Alignment(rows=each, values=each, description=first)
-    spread = np.arange(1, fewer + 1) * more // fewer - 1
-    stride = f"{more / fewer:.4g}"
-    if length == fewer:
+    spread = np.arange(1, shorter + 1) * longer // shorter - 1
+    stride = f"{longer / shorter:.4g}"
+    if length == shorter:
         description = f"one is matched with every {stride} records"
         return Alignment(rows=spread, values=each, description=description)
     return Alignment(rows=each, values=spread, description=f"one of every {stride} is used")
@@ -113,10 +113,10 @@ def describe(lengths: Mapping[str, int], rows: int) -> Iterator[Event]:
         if alignment is not None and alignment.description:
             names[length, alignment.description].append(name)
     for (length, description), others in names.items():
-        more = f" and {plural(len(others) - 1, 'more list')} have" if len(others) > 1 else " has"
+        verb = f" and {plural(len(others) - 1, 'more list')} have" if len(others) > 1 else " has"
         yield Event(
             kind=EventKind.COLUMN,
-            message=f"{shown_list(others[0])}{more} {plural(length, 'value')}, others have {rows}: "
+            message=f"{shown_list(others[0])}{verb} {plural(length, 'value')}, others have {rows}: "
             f"{description}",
         )
 
@@ -128,8 +128,8 @@ def shown_list(name: str) -> str:
 
 def _is_similar(length: int, rows: int) -> bool:
     """Return True if neither length counts groups of the other's records."""
-    fewer, more = sorted((length, rows))
-    return SIMILAR_LENGTH * more < fewer < more and length != rows + 1
+    shorter, longer = sorted((length, rows))
+    return SIMILAR_LENGTH * longer < shorter < longer and length != rows + 1
 
 
 def _roles(name: str) -> set[str]:

@@ -114,7 +114,7 @@ def _flat_end(case: Case) -> str:
     at = position_after(np.abs(level - last) > RELATIVE_TOLERANCE * abs(last))
     if at > (1 - QUARTER) * len(level):
         return ""
-    since = f"since {case.unit} {int(case.loss.steps[starts[at]])}" if at else "all along"
+    since = f"since {case.unit} {int(case.loss.steps[starts[at]])}" if at else "throughout"
     return f"The loss has stayed within {percent(RELATIVE_TOLERANCE)} of {num(last)} {since}."
 
 
