@@ -75,7 +75,7 @@ def name_columns(lengths: Mapping[str, int], rows: int) -> dict[str, str]:
 
 
 def align(name: str, length: int, rows: int) -> Alignment | None:
-    """Return where the values of a list belong in a table of ``rows`` rows.
+    """Return the rows that the values of a list belong to, in a table of ``rows`` rows.
 
     Return None for a list of another length that has no role, or whose role has no rows.
     """
@@ -133,5 +133,5 @@ def _is_similar(length: int, rows: int) -> bool:
 
 
 def _roles(name: str) -> set[str]:
-    """Return the roles of a list that stands alone."""
+    """Return the roles of a list without the others."""
     return {role.partition("/")[0] for role in assign([name]).columns}

@@ -244,8 +244,18 @@ def _loss_change(case: Case) -> ProgressChange:
         if last <= start and _rises_at_start(x, noise):
             first, better = start, better and start - last > min(noise, FIFTH * start)
         better = better and last - first <= noise
+    if _falls_at_start(case):
+        first = float(x[0])
     name = "the perplexity" if is_perplexity(case.loss.column) else "the loss"
     return ProgressChange(role="loss", name=name, first=first, last=last, better=better)
+
+
+def _falls_at_start(case: Case) -> bool:
+    """Return True if the first losses fall from one to the next, beyond noise."""
+    x = case.loss.values[:MIN_CONSECUTIVE]
+    if len(case.loss) < MIN_TREND_POINTS or not (np.diff(x) < 0).all():
+        return False
+    return float(x[0] - x[-1]) > _FAR_SIGMAS * case.late_spread
 
 
 def _rises_at_start(x: Floats, noise: float) -> bool:

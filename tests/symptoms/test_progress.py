@@ -134,6 +134,13 @@ def test_a_figure_that_stays_the_same_is_named_once():
     assert "from 6.918 to 6.918" not in summary
 
 
+@pytest.mark.parametrize(("first", "begin"), [(400.0, "400"), (2.0, "2.7")])
+def test_a_fast_fall_begins_at_the_first_loss(first, begin):
+    loss = np.concatenate([[first], 3 * 0.9 ** np.arange(30)])
+    summary = stabdiag.diagnose({"step": np.arange(31), "loss": loss}).diagnosis.summary
+    assert f"The loss went from {begin}" in summary
+
+
 @pytest.mark.parametrize(
     ("end", "words"),
     [

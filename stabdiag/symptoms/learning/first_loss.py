@@ -215,7 +215,7 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
 def _overcame_its_start(case: Case, first: float) -> bool:
     """Return True if most answers are right at the end, or if the model left its first loss behind.
 
-    A score improves, and the loss is that of an untrained classifier or lower.
+    A score improves, and the loss is as low as an untrained classifier has, or lower.
     """
     if max(final_accuracies(case), default=0.0) >= MOSTLY_RIGHT:
         return True
