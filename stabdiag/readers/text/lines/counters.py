@@ -64,8 +64,8 @@ _SCORE_BEFORE: Final = lazy_pattern(
 _SCORE_BYTES: Final = 40
 
 # Counters that are identified by their punctuation, the name of each group, and a text that lines
-# with a match contain, which is found faster. If several patterns have the same name, the last
-# counts.
+# with a match contain, which is found faster; it is empty for a match at the start of a line. If
+# several patterns have the same name, the last counts.
 _BY_PUNCTUATION: Final = tuple(
     (lazy_pattern(pattern), names, text)
     for pattern, names, text in (
@@ -86,14 +86,14 @@ _BY_PUNCTUATION: Final = tuple(
         ),
         # 1 100 loss: 2.31, an epoch and a batch
         (
-            rb"^[ \t]{0,8}(\d{1,6})[ \t]{1,4}(\d{1,8})[ \t]{1,4}(?=[A-Za-z])",
+            rb"[ \t]{0,8}(\d{1,6})[ \t]{1,4}(\d{1,8})[ \t]{1,4}(?=[A-Za-z])",
             (EPOCH, _WITHIN_EPOCH),
             b"",
         ),
         # 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31]; the same position
         # may have a rank, a process number, or a time.
         (
-            rb"^[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[ \t]?[:,|.-][ \t]{0,8}|[ \t]{1,12})"
+            rb"[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[ \t]?[:,|.-][ \t]{0,8}|[ \t]{1,12})"
             rb"[\[{]?(?=[A-Za-z\"'])",
             (FIRST,),
             b"",
@@ -125,7 +125,9 @@ def line_counters(line: bytes) -> Mapping[bytes, tuple[int, int]]:
     positions = POSITION.finditer(line) if b"/" in line else ()
     counters = {NTH + match[2]: match.span(1) for match in positions if not _is_score(match)}
     for pattern, names, text in _BY_PUNCTUATION:
-        match = pattern.search(line) if text in line else None
+        if text not in line:
+            continue
+        match = pattern.search(line) if text else pattern.match(line)
         if match is not None:
             groups = enumerate(names, start=1)
             counters |= {name: match.span(n) for n, name in groups if match[n] is not None}

@@ -38,9 +38,12 @@ def find_spans(
     The ``counter``, or its alias, is named step, and other counters by their words. A name with
     ``word`` becomes the name of a loss.
     """
+    all_fields = line_fields(line)
+    if counter is None and not all_fields:
+        return {}
     counters = line_counters(line)
     taken = set(counters.values())
-    fields = [item for item in line_fields(line) if item.value not in taken]
+    fields = [item for item in all_fields if item.value not in taken]
     epoch_prefix = "train_" if _MEAN_OF_EPOCH.search(line) else ""
     pairs: Spans = {}
     for item, prefix in zip(fields, evaluation_prefixes(line, fields), strict=True):

@@ -93,7 +93,7 @@ _SIGNED_PAIR: Final = (
     rb"(?:(?:[\"'\]]| is)? {0,12}[:=][ \t]{0,40}| is | was (?=\[))%b%b(%b)%b"
     % (_NO_VALUE, _TITLE, _OF_WHAT, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
-_SIGNS: Final = (b":", b"=", b" is ", b" was ")
+_WORD_SIGNS: Final = (b" is ", b" was ")
 # And without a sign, loss 2.31, for known names of measurements, which may end with a split.
 _SPLIT_BEHIND: Final = rb"(?: (?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Dd]ev|[Ee]val))?"
 _UNSIGNED_PAIR: Final = (
@@ -108,9 +108,20 @@ _UNSIGNED_PAIR: Final = (
     rb"\]?[ \t]{1,24}%b%b(%b)%b"
     % (_NO_VALUE, _SPLIT_BEHIND, _SPLIT_BEHIND, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
+# Each name of a pair without a sign contains one of these. A search for them takes far less time.
+_UNSIGNED_NAMES: Final = (
+    *(b"oss", b"OSS", b"lr", b"LR", b" rate", b" Rate", b"norm", b"Norm", b"cale", b"ppl"),
+    *(b"erplexity", b"ikelihood", b"bjective", b"acc", b"Acc", b"cost", b"Cost", b"xent"),
+    *(b"ntropy", b"nce", b"nll", b"NLL", b"bce", b"BCE", b"mse", b"MSE", b"elbo", b"ELBO"),
+    *(b"eward", b"err", b"Err"),
+)
 _LOOSE_PAIR: Final = lazy_pattern(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)
-# The same for lines without a sign, in half the time.
+_WITH_SIGN: Final = lazy_pattern(_SIGNED_PAIR)
 _WITHOUT_SIGN: Final = lazy_pattern(_UNSIGNED_PAIR)
+# A number behind a sign; not the minutes of a time: 12:34
+_SIGN_AND_NUMBER: Final = lazy_pattern(
+    rb"[:=](?<![^\w./@-]\d\d.)[ \t]{0,40}%b[-+]?(?:[\d.]|[nN][aA][nN]|[iI][nN][fF])" % _AROUND
+)
 
 # Separators of the sections of a line, and the words and numbers that alternate in a section:
 # | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms, and epoch 3: foo 1,200
@@ -149,6 +160,10 @@ REPORTED_AT_STEP: Final = lazy_pattern(
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"%b(?:(?:,? and|,|,? of|,? in)? %b)?[)\]]?(?: (?:is|was):? | - | {0,3}[:=] {0,4})%b(%b)%b"
     % (_STEP_COUNT, _STEP_COUNT, _AROUND, _GROUPED_NUMBER, _VALUE_END)
+)
+_COUNTED: Final = (
+    *(b"step", b"iter", b"epoch", b"batch", b"update", b"episode", b"game", b"generation"),
+    *(b"round", b"frame", b"sample"),
 )
 # One of these is between the name and the step.
 _BEFORE_STEP: Final = (b" at ", b" after ", b" in ", b" for ", b" on ", b" of ", b"(", b"[")
@@ -255,8 +270,8 @@ def line_fields(line: bytes) -> Sequence[Field]:
     """Return the fields of a line, the most certain of each name first. Cached."""
     both = [*_fields_of_two_splits(line)]
     fields = [*both]
-    pattern = _LOOSE_PAIR if any(sign in line for sign in _SIGNS) else _WITHOUT_SIGN
-    for match in pattern.finditer(line, 0, _values_end(line)):
+    pattern = _pair_pattern(line)
+    for match in pattern.finditer(line, 0, _values_end(line)) if pattern is not None else ():
         group = 1 if match[2] is not None else 3
         if not both or all(
             match.start(group) >= item.at[1] or match.end() <= item.at[0] for item in both
@@ -286,6 +301,14 @@ def line_fields(line: bytes) -> Sequence[Field]:
     if any(b"." in line[slice(*x.value)] for x in fields):
         return fields
     return [x for x in fields if not (b"," in line[slice(*x.value)] and is_a_loss(x.name))]
+
+
+def _pair_pattern(line: bytes) -> re.Pattern[bytes] | None:
+    """Return the fastest pattern that finds all pairs of a line, or None if it has none."""
+    may_have_unsigned = any(name in line for name in _UNSIGNED_NAMES)
+    if _SIGN_AND_NUMBER.search(line) is not None or any(sign in line for sign in _WORD_SIGNS):
+        return _LOOSE_PAIR if may_have_unsigned else _WITH_SIGN
+    return _WITHOUT_SIGN if may_have_unsigned else None
 
 
 def _field(line: bytes, at: Span, value: Span, suffix: str = "") -> Field:
@@ -368,7 +391,7 @@ def _is_score(line: bytes, item: Field) -> bool:
 
 def _reported_at_step(line: bytes) -> Iterator[Field]:
     """Yield the values with a step between name and value."""
-    if not any(word in line for word in _BEFORE_STEP):
+    if not all(any(text in line for text in texts) for texts in (_BEFORE_STEP, _COUNTED)):
         return
     for match in REPORTED_AT_STEP.finditer(line):
         if not _BEST.search(line[: match.end(1)]):
