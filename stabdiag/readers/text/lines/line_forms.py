@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 import numpy as np
@@ -57,7 +57,11 @@ def may_contain(data: bytes, *texts: bytes) -> bool:
         searchable = tuple(text for text in texts if is_searchable(text))
         others = [text for text in texts if not is_searchable(text)]
         texts = (*others, *(searchable[at] for at in _candidates(data, searchable)))
-    return any(text.translate(ALL_DIGITS) in lines for text in texts)
+    forms = [text.translate(ALL_DIGITS) for text in texts]
+    if len(lines) > _LONG_OUTLINE and forms:
+        pairs = _adjacent_bytes(lines)
+        forms = [form for form in forms if all(pairs[a << 8 | b] for a, b in pairwise(form))]
+    return any(form in lines for form in forms)
 
 
 def contains(data: bytes, text: bytes) -> bool:
@@ -105,18 +109,31 @@ def _candidates(data: bytes, words: tuple[bytes, ...]) -> list[int]:
 
 @lru_cache(maxsize=2)
 def _without_digits(data: bytes) -> tuple[bytes, Mask]:
-    """Return the different lines of a text without digits, and a mask of the hashes of its bytes.
+    """Return the lines of a text without digits, and a mask of the hashes of its bytes.
 
     Cached for two texts: a text, and its lines outside records.
     """
-    text = b"\n".join({*outline(data).translate(None, _DIGIT_BYTES).split(b"\n")})
-    size = min(max(_HASHES, 1 << (4 * len(text)).bit_length()), _MAX_HASHES)
+    lines = outline(data)
+    text = lines.translate(None, _DIGIT_BYTES)
+    if 2 * len(lines) < len(data):  # its lines repeat
+        text = b"\n".join({*text.split(b"\n")})
+    size = min(max(_HASHES, 1 << (2 * len(text)).bit_length()), _MAX_HASHES)
     mask = np.zeros(_HASHES + size, dtype=np.bool_)
     for start in range(0, len(text), _PIECE_BYTES):
         threes, fives = _hashes(text[start : start + _PIECE_BYTES + 4])
         mask[threes] = True
         mask[_HASHES + (fives & (size - 1))] = True
     return text, mask
+
+
+@lru_cache(maxsize=2)
+def _adjacent_bytes(lines: bytes) -> bytes:
+    """Return a mask of the pairs of bytes that follow each other, by both their codes. Cached."""
+    pairs = np.zeros(1 << 16, dtype=np.bool_)
+    for start in range(0, len(lines), _PIECE_BYTES):
+        codes = np.frombuffer(lines[start : start + _PIECE_BYTES + 1], dtype=np.uint8)
+        pairs[(codes[:-1].astype(np.int64) << 8) | codes[1:]] = True
+    return pairs.tobytes()
 
 
 @lru_cache(maxsize=1 << 8)
