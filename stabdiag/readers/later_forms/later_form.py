@@ -27,7 +27,7 @@ from stabdiag.readers.later_forms.continuation import (
     with_remainder,
 )
 from stabdiag.readers.source import Pieces, Stream
-from stabdiag.readers.text.lines.clean import find_positions
+from stabdiag.readers.text.lines.fixed_texts import find_positions
 from stabdiag.readers.text.lines.prefix import CLOCK
 
 # A log rarely changes its form more often.

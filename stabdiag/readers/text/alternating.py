@@ -7,7 +7,6 @@ another form if its counter is between the steps of the records around it.
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -19,6 +18,7 @@ from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.later_forms.left_out import MIN_ALTERNATING, alternating
 from stabdiag.readers.text.lines.counters import EPOCH, counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import evaluation_prefix
+from stabdiag.readers.text.lines.fixed_texts import positions_of_any
 from stabdiag.readers.text.lines.grammar import TextPart, as_float, is_a_loss
 from stabdiag.readers.text.lines.line_forms import words_in
 from stabdiag.readers.text.lines.tokens import SAVES, has_number
@@ -97,26 +97,26 @@ class AlternatingLines(Copyable):
         """Count the lines of a block between its first and its last record."""
         end = examined = counted = 0
         number = first_line - 1
-        # A search for the parts that a text has is much faster than for all.
-        parts = re.compile(b"|".join(words_in(data, _LOSS_PARTS)))
-        for match in parts.finditer(data, 0, starts[-1]):
-            if match.start() < end:
+        for place in positions_of_any(data, words_in(data, _LOSS_PARTS)):
+            if place >= starts[-1]:
+                return
+            if place < end:
                 continue
-            begin = data.rfind(b"\n", 0, match.start()) + 1
-            end = data.find(b"\n", match.start())
+            begin = data.rfind(b"\n", 0, place) + 1
+            end = data.find(b"\n", place)
             end = len(data) if end < 0 else end
             # A match is above the last record.
-            place = bisect(starts, begin)
-            if starts[place] < end:
+            row = bisect(starts, begin)
+            if starts[row] < end:
                 continue
-            before = steps[place - 1] if place else self._last
+            before = steps[row - 1] if row else self._last
             examined += 1
             if examined > _MAX_EXAMINED:
                 return
             if end - begin <= _MAX_LINE:
                 number += data.count(b"\n", counted, begin)
                 counted = begin
-                self._take(data[begin:end], before, steps[place], number)
+                self._take(data[begin:end], before, steps[row], number)
 
     def _take(self, line: bytes, before: float, after: float, number: int) -> None:
         """Count a line between two steps."""

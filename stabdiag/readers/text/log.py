@@ -26,8 +26,9 @@ from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.alternating import AlternatingLines
 from stabdiag.readers.text.continuing_lines import ContinuingLines
-from stabdiag.readers.text.lines.clean import Text, find_positions, first_text, line_end
+from stabdiag.readers.text.lines.clean import Text, first_text
 from stabdiag.readers.text.lines.cut_end import without_cut_number
+from stabdiag.readers.text.lines.fixed_texts import find_positions, line_end
 from stabdiag.readers.text.lines.grammar import Grammar, Kind, StatusLine, TextPart, may_match
 from stabdiag.readers.text.lines.line_forms import line_forms, may_contain
 from stabdiag.readers.text.loss_places import LossPlaces

@@ -22,7 +22,7 @@ from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import count_line_ends
 from stabdiag.readers.copyable import Copyable
-from stabdiag.readers.text.lines.clean import find_positions
+from stabdiag.readers.text.lines.fixed_texts import find_positions
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
 from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, states_course

@@ -7,12 +7,13 @@ some line on may still be the failure of the run.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.copyable import Copyable
+from stabdiag.readers.text.lines.fixed_texts import lines_with
 from stabdiag.readers.text.lines.grammar import TextPart
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, may_contain, outline
 from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, row_form
@@ -21,6 +22,7 @@ from stabdiag.readers.text.unread_forms import MAX_UNREAD_LINE, line_numbers, ro
 _MIN_LOST: Final = 3
 _MAX_OUTLINES: Final = 2000
 # Megatron-LM counts nan iterations on each line.
+_NAN_WORDS: Final = (b"nan", b"NaN", b"NAN", b"Nan")
 _NAN_VALUE: Final = lazy_pattern(rb"(?:nan|NaN|NAN|Nan)(?<![\w.]...)(?<!of ...)(?![\w.(])")
 _TWO_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{2}")
 
@@ -70,13 +72,10 @@ class LostLines(Copyable):
         self, data: bytes, parts: Sequence[TextPart], reports: Sequence[TextPart], first_line: int
     ) -> None:
         """Add the next block of the log, the parts in it, and the reports of failures."""
-        if not self._lost:
-            forms_of_block = {*outline(data).split(b"\n")}
-            has_nan = may_contain(data, b"nan", b"NaN", b"NAN", b"Nan")
-            has_nan = has_nan and _NAN_VALUE.search(outline(data)) is not None
-            if not (has_nan and any(map(_is_lost, forms_of_block))):
-                self._add(forms_of_block)
-                return
+        if not self._lost and not _has_lost(data):
+            if len(self._outlines) < _MAX_OUTLINES:
+                self._outlines |= {*outline(data).split(b"\n")}
+            return
         used = line_numbers(data, [start for part in reports for start in part.starts])
         is_read = _LinesRead(data, parts)
         lines = data.split(b"\n")
@@ -89,11 +88,14 @@ class LostLines(Copyable):
         lost = {shape: row_form(shape) for shape in {*shapes} if _is_lost(shape)}
         if lost or self._lost:
             forms = {*lost.values(), *self._lost}
-            # Only shapes that begin like one of these forms may have it.
+            # Only shapes that begin and end like these forms may have one of them.
             heads = tuple({form.partition(b"0")[0].partition(b" ")[0] for form in forms})
-            known = {row_form(shape) for shape in self._outlines if _begins(shape, heads)}
+            ends = tuple({form.rpartition(b"0")[2].rpartition(b" ")[2] for form in forms})
+            known = {row_form(shape) for shape in self._outlines if _is_like(shape, heads, ends)}
             finite = {
-                shape: row_form(shape) for shape in {*shapes} - {*lost} if _begins(shape, heads)
+                shape: row_form(shape)
+                for shape in {*shapes} - {*lost}
+                if _is_like(shape, heads, ends)
             }
             for (number, line), shape in zip(others, shapes, strict=True):
                 form = lost.get(shape) or finite.get(shape, b"")
@@ -105,9 +107,6 @@ class LostLines(Copyable):
                 elif form in known:
                     first = self._lost.get(form, _Lost(0, first_line + number - 1, line))
                     self._lost[form] = first._replace(lines=first.lines + 1)
-        self._add(shapes)
-
-    def _add(self, shapes: Iterable[bytes]) -> None:
         if len(self._outlines) < _MAX_OUTLINES:
             self._outlines |= {shape for shape in shapes if not _is_lost(shape)}
 
@@ -124,8 +123,15 @@ class LostLines(Copyable):
                 )
 
 
-def _begins(shape: bytes, heads: tuple[bytes, ...]) -> bool:
-    return shape.lstrip().startswith(heads)
+def _is_like(shape: bytes, heads: tuple[bytes, ...], ends: tuple[bytes, ...]) -> bool:
+    return shape.rstrip().endswith(ends) and shape.lstrip().startswith(heads)
+
+
+def _has_lost(data: bytes) -> bool:
+    """Return True if a line of a text has a name and NaN as a value."""
+    present = [word for word in _NAN_WORDS if may_contain(data, word)]
+    forms = outline(data) if present else b""
+    return any(_is_lost(line) for word in present for _, line in lines_with(forms, word))
 
 
 def _is_lost(shape: bytes) -> bool:

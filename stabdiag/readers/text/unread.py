@@ -21,9 +21,10 @@ from stabdiag.readers.later_forms.left_out import (
     rows_end,
     unreadable,
 )
-from stabdiag.readers.text.lines.clean import LONGEST_TEXT_LINE, Text, line_end
+from stabdiag.readers.text.lines.clean import LONGEST_TEXT_LINE, Text
 from stabdiag.readers.text.lines.counters import DIGIT
 from stabdiag.readers.text.lines.cut_end import begins_like
+from stabdiag.readers.text.lines.fixed_texts import line_end
 from stabdiag.readers.text.lines.grammar import TextPart, is_a_loss
 from stabdiag.readers.text.lines.line_forms import SAME_DIGITS, line_forms
 from stabdiag.readers.text.unread_forms import (

@@ -13,8 +13,8 @@ import numpy as np
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.later_forms.left_out import is_row, may_hold_loss
-from stabdiag.readers.text.lines.clean import find_positions, line_end
 from stabdiag.readers.text.lines.counters import DIGIT, POSITION
+from stabdiag.readers.text.lines.fixed_texts import find_positions, line_end
 from stabdiag.readers.text.lines.line_forms import SAME_DIGITS
 from stabdiag.readers.text.lines.tokens import has_number
 
@@ -36,7 +36,6 @@ _DELIMITED: Final = lazy_pattern(
 )
 # A count before a number: a row of a printed table, 201 2.31 0.001.
 _ALIGNED: Final = lazy_pattern(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
-_FORM_SPACE: Final = lazy_pattern(rb"\s+")
 
 # The words of a record, without its loss.
 _MIN_WORDS: Final = 2
@@ -68,7 +67,7 @@ Words: TypeAlias = tuple[bytes, ...]
 
 def row_form(line: bytes) -> bytes:
     """Return a row with equal numbers and blanks."""
-    return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"0", line.strip()))
+    return b" ".join(_FORM_NUMBER.sub(b"0", line.strip()).split())
 
 
 def differs_in_value(form: bytes, of_record: bytes, *, is_read: bool) -> bool:
@@ -156,7 +155,7 @@ def loss_shape(line: bytes) -> bytes:
     head = _BEFORE_VALUE.match(line)
     if head is None:
         return b""
-    return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"#", head[0].lower())).strip()
+    return b" ".join(_FORM_NUMBER.sub(b"#", head[0].lower()).split())
 
 
 def ends_on_loss(line: bytes) -> bool:

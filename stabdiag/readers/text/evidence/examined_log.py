@@ -11,8 +11,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.evidence.counter_evidence import MIN_COUNTS
 from stabdiag.readers.text.evidence.sample import Sample, take_sample
-from stabdiag.readers.text.lines.clean import line_end
 from stabdiag.readers.text.lines.counters import GAMES, STEP, find_headings, find_positions
+from stabdiag.readers.text.lines.fixed_texts import line_end
 from stabdiag.readers.text.lines.tokens import LONGEST, lines_with_a_loss
 from stabdiag.readers.text.messages.reports import logs_failure
 from stabdiag.readers.text.messages.status_lines import failure_lines

@@ -281,7 +281,7 @@ class TextEvidence:
 
 # Epoch 1/10, Epoch [1/10], epoch 1 of 10
 _EPOCH_WITH_TOTAL: Final = lazy_pattern(
-    rb"\b[Ee]poch[ :#\[]{1,3}(\d{1,6}) {0,2}(?:/|of) {0,2}(\d{1,6})\b"
+    rb"poch(?<=\b[Ee]poch)[ :#\[]{1,3}(\d{1,6}) {0,2}(?:/|of) {0,2}(\d{1,6})\b"
 )
 _MAX_EPOCHS: Final = 1000
 

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.text.lines.clean import find_positions, line_end
+from stabdiag.readers.text.lines.fixed_texts import find_positions, line_end
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, Grammar, Kind, TextPart, make_parts
 
 Record: TypeAlias = tuple[int, Mapping[str, bytes]]

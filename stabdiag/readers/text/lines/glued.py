@@ -15,6 +15,7 @@ import numpy as np
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import count_line_ends
+from stabdiag.readers.text.lines.fixed_texts import lines_with
 from stabdiag.readers.text.lines.grammar import TEXT_BLOCK
 from stabdiag.readers.text.lines.line_forms import may_contain, outline
 
@@ -53,7 +54,7 @@ _EPOCHS: Final = (b" Epoch ", b" epoch ", b" Epoch:", b" epoch:")
 # them was lost. Epoch... (2/90 | Loss: 0.43)      Epoch... (3/90 | Loss: 0.26)
 _SAME_START: Final = lazy_pattern(
     # Many lines have no digit near their start, which is found faster than a word.
-    rb"(?m)^((?=[^\d\n]{2,41}\d)"
+    rb"\n((?=[^\d\n]{2,41}\d)"
     rb"(?=[^\d\n]{0,30}(?:poch|POCH|[Ss]tep|STEP|[Ii]ter|ITER|[Bb]atch|pisode|ound))"
     rb"[^\s\d][^\d\n]{1,40})\d[^\n]{4,600}?[\d)\]}%][ \t]{1,200}\1\d[^\n]*"
 )
@@ -62,6 +63,11 @@ _AFTER_SENTENCE: Final = lazy_pattern(
     rb": (?<=[^\d\n]{20}: )"
     rb"((?=[^\d\n]{0,30}(?:poch|[Ss]tep|[Ii]ter|[Bb]atch|pisode))"
     rb"[^\s\d][^\d\n]{1,40})\d(?:[^\n]{4,600}?[\d)\]}%][ \t]{1,200}\1\d){2}[^\n]*"
+)
+# Each match of these patterns has one of these texts, which are found faster.
+_COUNTERS: Final = (
+    *(b"poch", b"POCH", b"step", b"Step", b"STEP", b"iter", b"Iter", b"ITER"),
+    *(b"batch", b"Batch", b"pisode", b"ound"),
 )
 _AFTER_VALUE: Final = rb"(?<=[\d)\]}%%])[ \t]{1,200}(?=%b\d)"
 
@@ -156,7 +162,7 @@ _KERAS_EPOCH: Final = lazy_pattern(
 # Training epoch 3 loss: 0.5:  79%|7| 104/131 [00Training epoch 3 loss: 0.5:  80%|8| 105/131 [00
 _BAR_LABEL: Final = lazy_pattern(
     # Most lines are shorter, which is found faster than each end of a label.
-    rb"(?m)(?:^|\r)(?=[^\n\r]{85})([A-Za-z][A-Za-z_./ -]{4,40})[^\n\r]{80}"
+    rb"[\n\r](?=[A-Za-z])(?=[^\n\r]{85})([A-Za-z][A-Za-z_./ -]{4,40})[^\n\r]{80}"
 )
 # A word may be cut before a bar: …, loss=0.5, v_nuEpoch 2:  3%| A search for the fixed text of the
 # label is the fastest.
@@ -207,7 +213,7 @@ def separate_records(block: bytes) -> bytes:
         block = _INVALID_LOSS.sub(b"\rBatch ", block)
     if may_contain(block, _ETA):
         block = _VALIDATED_BAR.sub(b"", block)
-    if len(block) <= _PASTE and _BAR_LABEL.search(outline(block)) is not None:
+    if len(block) <= _PASTE and _BAR_LABEL.search(b"\n" + outline(block)) is not None:
         block = _separate_labels(block)
     if may_contain(block, b"/step - ") and any(end in block for end in _COMPLETE_BAR_ENDS):
         block = _DRAWN_TWICE.sub(b"", block)
@@ -267,11 +273,19 @@ def _separate_paste(block: bytes, lines: int) -> bytes:
         block = _LISTED_RECORDS.sub(
             lambda match: re.sub(rb"(?<=\}), ?(?=%b)" % re.escape(match[1]), b"\r", match[0]), block
         )
+    counted = _lines_with_a_counter(block)
     for pattern in (_AFTER_SENTENCE, _SAME_START):
-        if pattern.search(outline(block)) is not None:
+        if pattern.search(counted) is not None:
             block = pattern.sub(_separated, block)
     times = len(_NEXT_TIME.findall(block)) if may_contain(block, *_DATES) else 0
     return _NEXT_TIME.sub(b"\r", block) if times > max(lines, _MIN_GLUED) else block
+
+
+def _lines_with_a_counter(block: bytes) -> bytes:
+    """Return the forms of the lines that may have a counter, each below a line end."""
+    forms = outline(block)
+    lines = {line for text in _COUNTERS for _, line in lines_with(forms, text)}
+    return b"\n" + b"\n".join(lines)
 
 
 def _separate_long_lines(block: bytes) -> bytes:
@@ -317,4 +331,4 @@ def _separated(line: re.Match[bytes]) -> bytes:
         line[0][line.start(1) - line.start() :],
     )
     records = re.sub(_AFTER_VALUE % re.escape(line[1]), b"\r", records)
-    return sentence + b"\r" + records if sentence else records
+    return sentence + records if sentence == b"\n" else sentence + b"\r" + records

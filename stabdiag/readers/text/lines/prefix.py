@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.unique import unique_values
-from stabdiag.readers.text.lines.clean import line_end
+from stabdiag.readers.text.lines.fixed_texts import line_end
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS
 
 # The rank of a line that names none.

@@ -67,9 +67,10 @@ _LOSS_ABOVE: Final = 400
 
 # nan.0, as Lightning prints a value that it rounds to the width of others.
 _WITH_DECIMALS: Final = lazy_pattern(rb"(nan|inf|NaN|Inf)(?<![\w.]...)\.0{1,6}(?![\w.])")
+_ROUNDED: Final = (b"nan.0", b"inf.0", b"NaN.0", b"Inf.0")
 
 # .nan and -.inf, as YAML writes them.
-_YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
+_YAML: Final = lazy_pattern(rb"\.(nan|inf)(?:(?<=: ....)|(?<=: [-+]....))(?![\w.])")
 
 # 1.#QNAN, -1.#IND00, 1.#INF, and 1.#J or 1.$ in a short format: Microsoft's C runtime prints them.
 _MICROSOFT: Final = lazy_pattern(
@@ -83,13 +84,22 @@ _WRITTEN_EXPONENT: Final = lazy_pattern(
 _EXPONENT_STARTS: Final = (b"0f0", b"0f-0", b"0D-0", b"0D+0", b"0d-0", b"0d+0")
 
 # Julia's NaN of 16 and 32 bits, and what AIX and C add to it.
-_NAN32: Final = lazy_pattern(rb"(NaN|Inf|nan|NAN)(?<![\w.]...)(?:16|32|Q|q|f)(?!\w)")
+_NAN32: Final = tuple(
+    (
+        word,
+        tuple(word + end for end in (b"00", b"Q", b"q", b"f")),
+        lazy_pattern(rb"%b(?<![\w.]...)(?:16|32|Q|q|f)(?!\w)" % word),
+    )
+    for word in (b"NaN", b"Inf", b"nan", b"NAN")
+)
 
 # (nan), [nan], "nan", -nan(ind), nan%, nan.0, NaN32 in place of a value.
 _MARKED: Final = (
     lazy_pattern(rb"nan(?:[\"'()%.\]]|[qf](?!\w))"),
     lazy_pattern(rb"NaN[\"'()%.\dQ\]]"),
-    lazy_pattern(rb"inf[\"'().\]]|Inf\d|NANQ"),
+    lazy_pattern(rb"inf[\"'().\]]"),
+    lazy_pattern(rb"Inf\d"),
+    lazy_pattern(rb"NANQ"),
 )
 _ENCLOSED: Final = lazy_pattern(
     rb"(?:(?<=[:=])|(?<=[:=>] )|(?<=LOSS ))"
@@ -139,8 +149,9 @@ _OF_A_LOSS: Final = lazy_pattern(
 
 
 # Terms of a loss without a value, under names without that word: kl: None, nll=N/A.
-_PRINTED_NULLS: Final = (b"None", b"N/A", b"null")
-_NULL_VALUE: Final = lazy_pattern(rb"(?:None|N/A|null)(?=[\s,;|})\]]|$)")
+_PRINTED_NULLS: Final = tuple(
+    (word, lazy_pattern(rb"%b(?=[\s,;|})\]]|$)" % word)) for word in (b"None", b"N/A", b"null")
+)
 _NAME_BEFORE_NULL: Final = lazy_pattern(rb"(?<![\w./-])([A-Za-z][\w/.-]{0,40})[\"']? ?[:=] ?\Z")
 _LONGEST_TERM: Final = 48
 
@@ -178,13 +189,15 @@ def plain_values(data: bytes) -> bytes:
     if may_contain(data, b"</"):
         data = _ELEMENT.sub(_spelled, data)
     if may_contain(data, b"nan", b"inf", b"NaN"):
-        data = _YAML.sub(rb"\1\2", data) if may_contain(data, b".nan", b".inf") else data
+        data = _YAML.sub(rb"\1", data) if may_contain(data, b".nan", b".inf") else data
         if any(mark.search(outline(data)) for mark in _MARKED):
-            data = _NAN32.sub(rb"\1", data)
-            data = _WITH_DECIMALS.sub(rb"\1", data)
+            for word, texts, pattern in _NAN32:
+                data = pattern.sub(word, data) if may_contain(data, *texts) else data
+            data = _WITH_DECIMALS.sub(rb"\1", data) if may_contain(data, *_ROUNDED) else data
             data = _without_marks(data)
-    if may_contain(data, *_PRINTED_NULLS):
-        data = _with_null_terms(data)
+    for word, pattern in _PRINTED_NULLS:
+        if may_contain(data, word):
+            data = pattern.sub(_as_null_term, data)
     if _OF_A_LOSS.search(outline(data)) is None:
         return data
     # The zero of #DIV/0 is a part of its spelling.
@@ -193,19 +206,15 @@ def plain_values(data: bytes) -> bytes:
     return _OF_A_LOSS.sub(_value_of_a_loss, data) if has_odd_values else data
 
 
-def _with_null_terms(data: bytes) -> bytes:
-    """Return a text with a null in place of words for "no value" behind terms of a loss."""
-
-    def as_null(match: re.Match[bytes]) -> bytes:
-        above = data[max(match.start() - _LONGEST_TERM, 0) : match.start()]
-        name = _NAME_BEFORE_NULL.search(above)
-        # The words behind "loss" are searched below.
-        if name is None or b"oss" in name[1].lower():
-            return match[0]
-        term = name[1].decode("utf-8", "replace")
-        return NULL_CELL if is_other_loss(term) or is_objective(term) else match[0]
-
-    return _NULL_VALUE.sub(as_null, data)
+def _as_null_term(match: re.Match[bytes]) -> bytes:
+    """Return a null in place of a word for "no value" behind a term of a loss."""
+    above = match.string[max(match.start() - _LONGEST_TERM, 0) : match.start()]
+    name = _NAME_BEFORE_NULL.search(above)
+    # The words behind "loss" are searched below.
+    if name is None or b"oss" in name[1].lower():
+        return match[0]
+    term = name[1].decode("utf-8", "replace")
+    return NULL_CELL if is_other_loss(term) or is_objective(term) else match[0]
 
 
 def _without_marks(data: bytes) -> bytes:

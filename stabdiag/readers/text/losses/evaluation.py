@@ -6,14 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import is_known_score
-from stabdiag.readers.text.lines.clean import line_end
 from stabdiag.readers.text.lines.counters import NTH, counter_value, is_word, line_counters
 from stabdiag.readers.text.lines.evaluated import (
     EVALUATED,
@@ -21,6 +20,7 @@ from stabdiag.readers.text.lines.evaluated import (
     data_label,
     evaluation_prefix,
 )
+from stabdiag.readers.text.lines.fixed_texts import find_positions, line_end
 from stabdiag.readers.text.lines.grammar import (
     NUMBER_PATTERN,
     Kind,
@@ -54,6 +54,8 @@ _HALF: Final = 0.5001
 # Loss: 2.31 (2.25), as timm and others print each batch: the mean of all so far.
 _MEAN: Final = lazy_pattern(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 
+
+_VALIDATION_STEM: Final = b"val"
 
 # A bar is drawn behind its percentage: 100%|####|
 _PERCENT_BAR: Final = b"%|"
@@ -133,9 +135,9 @@ class Evaluation(Kind):
             if self.word in line and not has_number(line):
                 continue
             if self.word not in line:
-                if has_number(line) and not self._has_counter(line):
+                if has_number(line):
                     spans = self._spans(line) or self._score_spans(line)
-                    if spans:
+                    if spans and not self._has_counter(line):
                         yield begin, line, spans
                 yield from self._evaluation_lines(data, begin, line)
             elif not self._has_counter(line):
@@ -145,14 +147,13 @@ class Evaluation(Kind):
 
     def _evaluation_lines(self, data: bytes, begin: int, heading: bytes) -> Iterator[_SpannedLine]:
         """Yield the line shortly below the heading of an evaluation that has its loss."""
-        if not (prefix := evaluation_prefix(heading, len(heading))):
-            return
         end = begin + len(heading)
         for _ in range(_MAX_LINES_BELOW):
             begin, end = end + 1, line_end(data, end + 1, LONGEST)
             line = data[begin:end]
             if self.word.lower() in line.lower():
-                if not self._has_counter(line):
+                prefix = evaluation_prefix(heading, len(heading))
+                if prefix and not self._has_counter(line):
                     named = find_spans(line, word=self.word)
                     spans = {
                         f"{prefix}{name}": at for name, at in named.items() if not trains(name)
@@ -300,15 +301,30 @@ def _are_same(values: list[bytes]) -> bool:
 
 def _lines_with_a_word(data: bytes, stems: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield each line that may belong to an evaluation, and where it begins."""
+    # Words that do not occur in the forms of the lines are not searched for.
     forms = outline(data).lower()
-    # Words that do not occur are left out of the pattern.
-    words = [word for word in {*map(bytes.lower, stems)} if word.translate(ALL_DIGITS) in forms]
+    words = [
+        word
+        for word in {*map(bytes.lower, stems)}
+        if next(_word_positions(forms, word.translate(ALL_DIGITS)), None) is not None
+    ]
+    lowered = data.lower() if words else b""
     after = 0
-    # A value and an interval are not evaluations. The pattern begins with a letter, for speed.
-    pattern = b"|".join(words).replace(b"val", rb"val(?<!interval)(?!ue)")
-    is_found = bool(words) and re.search(pattern.translate(ALL_DIGITS), forms) is not None
-    for match in re.finditer(pattern, data.lower()) if is_found else ():
-        if match.start() >= after:
-            begin = data.rfind(b"\n", 0, match.start()) + 1
-            after = line_end(data, match.end(), len(data))
+    for place in sorted(chain.from_iterable(_word_positions(lowered, word) for word in words)):
+        if place >= after:
+            begin = data.rfind(b"\n", 0, place) + 1
+            after = line_end(data, place, len(data))
             yield begin, data[begin:after]
+
+
+def _word_positions(lowered: bytes, word: bytes) -> Iterator[int]:
+    """Yield the positions of a word; a value and an interval are not evaluations."""
+    places = find_positions(lowered, word)
+    if word != _VALIDATION_STEM:
+        return places
+    return (
+        place
+        for place in places
+        if lowered[place + 3 : place + 5] != b"ue"
+        and lowered[max(place - 5, 0) : place] != b"inter"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, compress
@@ -13,7 +13,6 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import score_direction
-from stabdiag.readers.text.lines.clean import line_end
 from stabdiag.readers.text.lines.counters import (
     DIGIT,
     EPOCH,
@@ -31,6 +30,7 @@ from stabdiag.readers.text.lines.evaluated import (
     evaluation_prefix,
     under_its_heading,
 )
+from stabdiag.readers.text.lines.fixed_texts import line_end
 from stabdiag.readers.text.lines.grammar import Kind, TextPart, make_parts
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, may_contain, outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record
@@ -98,11 +98,17 @@ class Heading(Kind):
 
 # Stage 2 (128x128), === PHASE 3: fine-tuning ===, and [stage 2] on each line of a loss. The loss of
 # a stage is a part of the model: stage 2 loss: 0.31.
-_STAGE: Final = lazy_pattern(
-    rb"(?<![A-Za-z])(?:[Ss]tage|STAGE|[Pp]hase|PHASE)[ #:=]{1,3}(\d{1,2})"
-    rb"(?![\d.]|[ _]{1,2}(?:train |val )?[Ll]oss)"
+# A search for a fixed text is far faster than one for a letter.
+_STAGES: Final = tuple(
+    (
+        text,
+        lazy_pattern(
+            rb"%b(?<=%b%b)(?<![A-Za-z].%b)[ #:=]{1,3}(\d{1,2})"
+            rb"(?![\d.]|[ _]{1,2}(?:train |val )?[Ll]oss)" % (text, first, text, text)
+        ),
+    )
+    for first, text in ((b"[Ss]", b"tage"), (b"S", b"TAGE"), (b"[Pp]", b"hase"), (b"P", b"HASE"))
 )
-_STAGE_WORDS: Final = (b"tage", b"TAGE", b"hase", b"HASE")
 # It is near the start of its line, behind a time or the name of a logger.
 _BEFORE_STAGE: Final = 100
 
@@ -116,9 +122,12 @@ class StageHeading(Kind):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
-        if not may_contain(data, *_STAGE_WORDS):
-            return []
-        spans = (match.span(1) for match in _STAGE.finditer(data))
+        spans = sorted(
+            match.span(1)
+            for text, pattern in _STAGES
+            if may_contain(data, text)
+            for match in pattern.finditer(data)
+        )
         stages = (at for at in spans if data.rfind(b"\n", 0, at[0]) >= at[0] - _BEFORE_STAGE)
         return make_parts((at[0], {"stage": data[slice(*at)]}) for at in stages)
 
@@ -225,13 +234,21 @@ class MeasuredLines(Kind):
             lines = [(at, line) for at, line in lines if not self._repeats_saved(line)]
         return lines
 
-    def _may_have_counter(self, line: bytes) -> bool:
-        """Return True if a line has the word of the counter in any spelling, if it is a word."""
-        words = [word for word in (self.counter, self.counter_alias) if word]
+    @cached_property
+    def _counter_texts(self) -> tuple[bytes, ...]:
+        """Texts in small letters: each line with the counter has one. Empty if they are unknown."""
+        counters = [counter for counter in (self.counter, self.counter_alias) if counter]
         # The word for an epoch has several forms.
-        if not words or EPOCH in words or not all(map(is_word, words)):
+        if EPOCH in counters or not all(is_word(c) or c.startswith(NTH) for c in counters):
+            return ()
+        return (*(counter.removeprefix(NTH).lower() for counter in counters),)
+
+    def _may_have_counter(self, line: bytes) -> bool:
+        """Return True if a line has the word of the counter in any spelling, or its total."""
+        texts = self._counter_texts
+        if not texts:
             return True
-        return any(word in line for word in words) or any(word in line.lower() for word in words)
+        return any(text in line for text in texts) or any(text in line.lower() for text in texts)
 
     def _repeats_saved(self, line: bytes) -> bool:
         """Return True if a line without a counter has the loss of a saved model."""
@@ -268,12 +285,12 @@ class MeasuredLines(Kind):
         An indented line below the counter of a record is the end of its line: many terminals and
         mails break long lines.
         """
-        companion = _SCORED if self.counter is None else _COMPANION
         lines: list[tuple[int, bytes]] = []
+        lowered = data.lower()
         end = 0
         for begin, line in lines_with_a_loss(data, self.word):
             if begin > end + 1:
-                lines += _companion_lines(companion, data, end, begin)
+                lines += self._companions(data, lowered, end, begin)
             elif begin == end + 1 and lines and self._is_rest(lines[-1][1], line):
                 record_begin, record = lines[-1]
                 lines[-1] = (record_begin, b"%b %b" % (record, line))
@@ -281,8 +298,17 @@ class MeasuredLines(Kind):
                 continue
             lines.append((begin, line))
             end = begin + len(line)
-        lines += _companion_lines(companion, data, end, len(data))
+        lines += self._companions(data, lowered, end, len(data))
         return lines
+
+    def _companions(
+        self, data: bytes, lowered: bytes, end: int, until: int
+    ) -> Iterable[tuple[int, bytes]]:
+        """Return the lines of a stretch without a loss that may have other values of its step."""
+        texts = self._counter_texts
+        if texts and not any(lowered.find(text, end, until) >= 0 for text in texts):
+            return ()
+        return _companion_lines(_SCORED if self.counter is None else _COMPANION, data, end, until)
 
     def _is_rest(self, record: bytes, line: bytes) -> bool:
         """Return True if an indented line without a counter is the rest of the record above it.

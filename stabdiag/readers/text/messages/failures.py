@@ -18,6 +18,7 @@ from typing import Final
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.counters import DIGITS
+from stabdiag.readers.text.lines.fixed_texts import lines_with
 from stabdiag.readers.text.lines.grammar import StatusLine, TextPart, make_parts
 from stabdiag.readers.text.lines.line_forms import SAME_DIGITS, outline, words_in
 from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
@@ -392,28 +393,13 @@ class Failures(StatusLine):
         present = words_in(data, anchors)
         if not present or not _has_failure_word(outline(data)):
             return
-        places = sorted(
-            {
-                data.rfind(b"\n", 0, match) + 1
-                for anchor in present
-                for match in _places(data, anchor)
-            }
-        )
-        for begin in places:
+        begins = {begin for anchor in present for begin, _ in lines_with(data, anchor)}
+        for begin in sorted(begins):
             end = data.find(b"\n", begin, begin + _MAX_FAILURE_LINE)
             line = data[begin : end if end >= 0 else begin + _MAX_FAILURE_LINE]
             failure = classify_failure(line)
             if failure is not None and not any(pattern.search(line) for pattern in self.ignored):
                 yield begin, line, failure
-
-
-def _places(data: bytes, text: bytes) -> Iterator[int]:
-    """Yield one position of the text in each line that contains it."""
-    place = data.find(text)
-    while place >= 0:
-        yield place
-        end = data.find(b"\n", place)
-        place = data.find(text, end) if end >= 0 else -1
 
 
 def _is_adjacent(data: bytes, before: tuple[int, bytes, Failure], begin: int) -> bool:

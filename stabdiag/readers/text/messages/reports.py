@@ -15,7 +15,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import Column
 from stabdiag.readers.pieces import Rows
-from stabdiag.readers.text.lines.clean import line_end
+from stabdiag.readers.text.lines.fixed_texts import line_end
 from stabdiag.readers.text.lines.grammar import Grammar, Kind, Line, StatusLine, TextPart, is_a_loss
 from stabdiag.readers.text.messages.failures import (
     REPORTED_LOSS,

@@ -12,7 +12,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.copyable import Copyable
-from stabdiag.readers.text.lines.clean import Text, find_positions, inert, line_end
+from stabdiag.readers.text.lines.clean import Text, inert
+from stabdiag.readers.text.lines.fixed_texts import find_positions, line_end
 from stabdiag.readers.text.lines.line_forms import words_in
 from stabdiag.readers.text.messages.alarms import find_alarm
 from stabdiag.readers.text.messages.failures import may_report, states_failure

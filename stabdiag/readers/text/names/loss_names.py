@@ -215,7 +215,8 @@ OTHER_PAIRS: Final = (
     *(
         Normalization(
             (marker,),
-            rb"\b[Cc]ost(?=[:=]{1,2} ?\d{1,9}(?:\.\d{1,9})? ?(?:s|secs?|seconds|ms|min)(?![\w/]))",
+            rb"[Cc](?<=\b.)ost"
+            rb"(?=[:=]{1,2} ?\d{1,9}(?:\.\d{1,9})? ?(?:s|secs?|seconds|ms|min)(?![\w/]))",
             b"time",
         )
         for marker in (b"ost=", b"ost:")
