@@ -48,6 +48,10 @@ _AMBIGUOUS_LOSSES: Final = (
 )
 
 
+# In order, and fast to look up.
+_ANY_MEASURES: Final = dict.fromkeys((*_LOSS_MEASURES, *_AMBIGUOUS_LOSSES))
+
+
 # RMSEpa_Etrain_pu and RMSE_Ftrain: of energies and of forces of the training structures.
 _OF_TRAINING_SET: Final = lazy_pattern(r"(rmse|mse|mae)(?:pa)?_[ef]_?train(?:_|$)")
 
@@ -122,7 +126,7 @@ def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[Fallbac
     }
     trained = [name for name in reversed(names) if not is_evaluation(name)]
     measures = {loss_measure(name): name for name in trained}
-    for measure in (*_LOSS_MEASURES, *_AMBIGUOUS_LOSSES):
+    for measure in _ANY_MEASURES:
         is_known = counted or measure in _LOSS_MEASURES
         if measure in measures and (is_known or measure in evaluations):
             yield _fallback(measures[measure], evaluations.get(measure))
@@ -169,4 +173,4 @@ def loss_measure(name: str) -> str | None:
     if of_training_set is not None:
         return of_training_set[1]
     bare = _TRAINING_AFFIX.sub("", key, count=1)
-    return next((word for word in (key, bare) if word in _LOSS_MEASURES + _AMBIGUOUS_LOSSES), None)
+    return next((word for word in (key, bare) if word in _ANY_MEASURES), None)

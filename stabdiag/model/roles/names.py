@@ -11,6 +11,10 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import word_list
 
+# A match of the pattern begins with one of these, at the start of a word, or ends with it. A search
+# for them is faster: a wide log has thousands of names.
+_EVALUATION_STARTS: Final = word_list("eval va vld te tst dev held hold cv")
+_INNER_EVALUATION_STARTS: Final = tuple(f"_{start}" for start in _EVALUATION_STARTS)
 _EVALUATION_PART = lazy_pattern(
     r"(^|_)(eval|evaluation|val|vali|vld|valid|validate|validation|test|testing|tst|dev"
     r"|h[eo]ld_?out)"
@@ -25,13 +29,15 @@ _OTHER_CHARACTERS = lazy_pattern(r"[^a-z0-9_]+")
 
 # Where the next word begins in trainloss, valloss and testacc, and in dloss and gloss of two
 # networks.
+_GLUED_WORDS: Final = word_list("loss acc err ppl perplexity f1 bleu")
 _GLUED_SPLIT = lazy_pattern(
     r"(?<![a-z0-9])(?:(train|valid|val|dev|test|eval)"
     r"(?=(?:loss|acc|accuracy|err|error|ppl|perplexity|f1|bleu)(?:_|$))"
     r"|([dg]|disc?|gen)(?=loss(?:_|$)))"
 )
 
-# Columns under these sections are settings of the run.
+# Columns under these sections are settings of the run. Each section contains one of the words.
+_SETTINGS_WORDS: Final = word_list("config args param")
 _SETTINGS_SECTION = lazy_pattern(
     r"(^|[/._])(config|args|hparams|hyperparameters|hyper_parameters)[/.]", re.IGNORECASE
 )
@@ -98,6 +104,7 @@ _IN_ASCII: Final = {
     )
     for foreign in words.split()
 }
+_DIGITS_AS_SEPARATORS: Final = str.maketrans("0123456789", "_" * 10)
 _FOREIGN_WORD: Final = lazy_pattern(
     rf"(?<![a-z])(?:{'|'.join(sorted(_IN_ASCII, key=len, reverse=True))})(?![a-z])"
 )
@@ -119,7 +126,11 @@ def normal(name: str) -> str:
         name = "".join(char for char in normalize("NFKD", name) if not combining(char))
     if not name.islower():
         name = _HUMP.sub("_", name)
-    key = _GLUED_SPLIT.sub(r"\g<0>_", _OTHER_CHARACTERS.sub("_", name.lower()).rstrip("_"))
+    key = _OTHER_CHARACTERS.sub("_", name.lower()).rstrip("_")
+    if any(word in key for word in _GLUED_WORDS):
+        key = _GLUED_SPLIT.sub(lambda split: f"{split[0]}_", key)
+    if _IN_ASCII.keys().isdisjoint(key.translate(_DIGITS_AS_SEPARATORS).split("_")):
+        return key
     return _FOREIGN_WORD.sub(lambda word: _IN_ASCII[word[0]], key)
 
 
@@ -151,13 +162,19 @@ def without_run(name: str) -> str:
 
 def is_setting(name: str) -> bool:
     """Return True if the section of a column contains settings, as in ``config/lr``."""
-    return _SETTINGS_SECTION.search(name) is not None
+    lowered = name.lower()
+    is_possible = any(word in lowered for word in _SETTINGS_WORDS)
+    return is_possible and _SETTINGS_SECTION.search(name) is not None
 
 
 @lru_cache(maxsize=1 << 17)
 def is_evaluation(name: str) -> bool:
     """Return True if a column belongs to an evaluation by its name."""
-    return _EVALUATION_PART.search(normal(name)) is not None
+    key = normal(name)
+    may_match = key.startswith(_EVALUATION_STARTS) or any(
+        start in key for start in _INNER_EVALUATION_STARTS
+    )
+    return may_match and _EVALUATION_PART.search(key) is not None
 
 
 def without_evaluation(name: str) -> str:
@@ -243,6 +260,7 @@ _REWARDS: Final = frozenset(
 )
 _SCORE_WORDS: Final = frozenset({"score", "scores"})
 _RETURN: Final = frozenset({"r"})
+_ANY_REWARDS: Final = _REWARDS | _SCORE_WORDS | _RETURN
 _ENDS_WITH_R: Final = re.compile(r"[_a-z]R$")
 # The units that the records of a log of games count.
 EPISODES_OR_GAMES: Final = frozenset({"episode", "episodes", "game", "games"})
@@ -318,6 +336,8 @@ def is_perplexity(name: str) -> bool:
 @lru_cache(maxsize=1 << 17)
 def is_an_lr(name: str) -> bool:
     """Return True if a column looks like a learning rate, or like a bound of it."""
+    if "lr" not in normal(name) and "learning_rate" not in normal(name):
+        return False
     # lr(LinearWarmup), as PaddleClas names its schedule.
     bare = re.sub(r"(?<=\w)\(\w+\)$", "", name)
     return _AN_LR.search(normal(bare)) is not None and not _NO_LR.intersection(name_words(bare))
@@ -329,6 +349,8 @@ def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
     One word of its name means reward, and the others only describe how it was averaged, as in
     train_R and avgR. The reward of episodes may be the score of a game.
     """
+    if _ANY_REWARDS.isdisjoint(name_words(name)):
+        return False
     rewards = _REWARDS | _SCORE_WORDS if of_episodes else _REWARDS
     rewards |= _RETURN if _ENDS_WITH_R.search(name) else frozenset()
     others = [word for word in name_words(name) if word not in rewards]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from enum import IntEnum
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -149,8 +150,9 @@ _MAX_SCORE_NAME: Final = 80
 @lru_cache(maxsize=1 << 17)
 def score_direction(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
-    own = _NUMBERED_SET.sub(r"\1 ", _DATA_LOADER.sub("", without_run(name)))
-    own = _PLAYER.sub(r"\1", own)
+    # A function is faster than a template, also without a match.
+    own = _NUMBERED_SET.sub(lambda match: f"{match[1]} ", _DATA_LOADER.sub("", without_run(name)))
+    own = _PLAYER.sub(itemgetter(1), own)
     words = _words_of_score(_singular_words(own))
     if len(own) > _MAX_SCORE_NAME or is_setting(own) or "loss" in words or "best" in words:
         return None
@@ -197,6 +199,7 @@ def is_known_score(name: str) -> bool:
     return score_direction(name) is not None or accuracy_role(name) is not None
 
 
+@lru_cache(maxsize=1 << 17)
 def accuracy_role(name: str) -> str | None:
     """Return ``accuracy`` or ``eval_accuracy`` if a name contains the score and the split, or None.
 
@@ -204,10 +207,8 @@ def accuracy_role(name: str) -> str | None:
     the accuracy of one of several heads or classes is a score. The best so far never falls.
     """
     own = _DATA_LOADER.sub("", without_run(name))
-    if len(own) > _MAX_SCORE_NAME or is_setting(own):
-        return None
     is_training, is_heldout = is_training_score(own), is_evaluation(own)
-    if is_training == is_heldout:
+    if is_training == is_heldout or len(own) > _MAX_SCORE_NAME or is_setting(own):
         return None
     words = _singular_words(own)
     key = "".join(word for word in words if word not in _ACCURACY_QUALIFIERS)
@@ -218,7 +219,9 @@ def accuracy_role(name: str) -> str | None:
 
 def _singular_words(name: str) -> list[str]:
     """Return the words of a name, with the singular of scores."""
-    matches = ((word, _PLURAL.fullmatch(word)) for word in name_words(name))
+    matches = (
+        (word, _PLURAL.fullmatch(word) if word.endswith("s") else None) for word in name_words(name)
+    )
     return [
         word if match is None else match["score"] or f"{match['stem']}y" for word, match in matches
     ]
