@@ -214,12 +214,13 @@ OTHER_PAIRS: Final = (
     # Cost=234 sec and Time: 3.1s, cost: 0.2s are times.
     *(
         Normalization(
-            (marker,),
-            rb"[Cc](?<=\b.)ost"
-            rb"(?=[:=]{1,2} ?\d{1,9}(?:\.\d{1,9})? ?(?:s|secs?|seconds|ms|min)(?![\w/]))",
+            (word + sign,),
+            rb"%b(?<=\b.{4})"
+            rb"(?=[:=]{1,2} ?\d{1,9}(?:\.\d{1,9})? ?(?:s|secs?|seconds|ms|min)(?![\w/]))" % word,
             b"time",
         )
-        for marker in (b"ost=", b"ost:")
+        for word in (b"cost", b"Cost")
+        for sign in (b"=", b":")
     ),
     # In epoch 3 I get a loss of 2.31
     Normalization(
