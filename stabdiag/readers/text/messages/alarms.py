@@ -229,8 +229,11 @@ def is_alarm(line: bytes) -> bool:
     mark = _LINE_MARK.match(line)
     if not line or len(line) > _LONGEST_ALARM or (mark is None and line[:1] in _NO_SENTENCE):
         return False
-    if is_source_line(line) or goes_on(line):
-        return False
+    return not is_source_line(line) and _states_alarm(line) and not goes_on(line)
+
+
+def _states_alarm(line: bytes) -> bool:
+    """Return True if a line reports a failure, whether or not the program goes on."""
     # In the middle of a log, losses below the report show that the training survived it.
     if classify_failure(line) is Failure.GRADIENT:
         return True
@@ -255,10 +258,9 @@ def _reports_failure(sentence: bytes) -> bool:
     sentence = _ATTRIBUTE.sub(b"", sentence)
     if _PLANNED.search(sentence) is not None:
         return False
-    is_harmless = _HARMLESS.search(sentence) is not None
     begin = 0
     for clause in _PART_END.split(sentence):
-        failure = None if _DENIAL.search(clause) else _find_failure(clause, is_harmless=is_harmless)
+        failure = None if _DENIAL.search(clause) else _find_failure(clause, sentence)
         begin = sentence.find(clause, begin)
         if failure is not None and _CONDITION_BEFORE.search(sentence, 0, begin + failure) is None:
             return True
@@ -266,10 +268,11 @@ def _reports_failure(sentence: bytes) -> bool:
     return False
 
 
-def _find_failure(clause: bytes, *, is_harmless: bool) -> int | None:
+def _find_failure(clause: bytes, sentence: bytes) -> int | None:
     """Return the position of the words for a failure in a part of a sentence, or None."""
     patterns = [_PHRASES]
-    if not is_harmless and _MEASURED_NUMBER.search(clause) is None:
+    # The last line of most logs has a number, which is found first.
+    if _MEASURED_NUMBER.search(clause) is None and _HARMLESS.search(sentence) is None:
         patterns += [_EVENTS] if _WORKS_ON.match(clause) else [_EVENTS, _NOUNS]
     matches = (pattern.search(clause) for pattern in patterns)
     return next((match.end() for match in matches if match is not None), None)
