@@ -29,7 +29,7 @@ _OTHER_CHARACTERS = lazy_pattern(r"[^a-z0-9_]+")
 
 # Where the next word begins in trainloss, valloss and testacc, and in dloss and gloss of two
 # networks.
-_GLUED_WORDS: Final = word_list("loss acc err ppl perplexity f1 bleu")
+_MEASURES_BEHIND_SPLIT: Final = word_list("loss acc err ppl perplexity f1 bleu")
 _GLUED_SPLIT = lazy_pattern(
     r"(?<![a-z0-9])(?:(train|valid|val|dev|test|eval)"
     r"(?=(?:loss|acc|accuracy|err|error|ppl|perplexity|f1|bleu)(?:_|$))"
@@ -127,7 +127,7 @@ def normal(name: str) -> str:
     if not name.islower():
         name = _HUMP.sub("_", name)
     key = _OTHER_CHARACTERS.sub("_", name.lower()).rstrip("_")
-    if any(word in key for word in _GLUED_WORDS):
+    if any(word in key for word in _MEASURES_BEHIND_SPLIT):
         key = _GLUED_SPLIT.sub(lambda split: f"{split[0]}_", key)
     if _IN_ASCII.keys().isdisjoint(key.translate(_DIGITS_AS_SEPARATORS).split("_")):
         return key

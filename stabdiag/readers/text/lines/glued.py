@@ -65,7 +65,7 @@ _AFTER_SENTENCE: Final = lazy_pattern(
     rb"[^\s\d][^\d\n]{1,40})\d(?:[^\n]{4,600}?[\d)\]}%][ \t]{1,200}\1\d){2}[^\n]*"
 )
 # Each match of these patterns has one of these texts, which are found faster.
-_COUNTERS: Final = (
+_COUNTER_STEMS: Final = (
     *(b"poch", b"POCH", b"step", b"Step", b"STEP", b"iter", b"Iter", b"ITER"),
     *(b"batch", b"Batch", b"pisode", b"ound"),
 )
@@ -284,7 +284,7 @@ def _separate_paste(block: bytes, lines: int) -> bytes:
 def _lines_with_a_counter(block: bytes) -> bytes:
     """Return the forms of the lines that may have a counter, each below a line end."""
     forms = outline(block)
-    lines = {line for text in _COUNTERS for _, line in lines_with(forms, text)}
+    lines = {line for text in _COUNTER_STEMS for _, line in lines_with(forms, text)}
     return b"\n" + b"\n".join(lines)
 
 
