@@ -70,7 +70,7 @@ def spelled_number(text: str) -> float | None:
             pass
     text = text.lower()
     # 1.5f-5 in Julia and 1.5D-05 in Fortran
-    other_exponent = re.fullmatch(_OTHER_EXPONENT, text)
+    other_exponent = re.fullmatch(_OTHER_EXPONENT, text) if "." in text else None
     if other_exponent is not None:
         return spelled_number("{}e{}".format(*other_exponent.groups()))
     if text.endswith((")", "]", ">", "}", "j")):

@@ -162,7 +162,8 @@ def _without_finite_loss(data: bytes, sample: Sample) -> TextEvidence | None:
     ]
     of_training = [item.name for _, item in records if names_training_loss(item.name)]
     # Records differ only in their numbers, sentences in their words.
-    repeats = len({DIGITS.sub(b"", line) for line, _ in records}) < len(records)
+    lines = {line for line, _ in records}  # a long line may have thousands of losses
+    repeats = len({DIGITS.sub(b"", line) for line in lines}) < len(records)
     if len(records) < _MIN_LOST or not (repeats and of_training):
         return None
     if not all(starmap(_is_lost_record, records)):

@@ -56,10 +56,14 @@ _NO_LOSS_ENDS: Final = (
 )
 
 # tensorflow.python.training.basic_session_run_hooks.NanLossDuringTrainingError, LossIsNaNException
+_EXCEPTION_ENDS: Final = ("Error", "Exception")
 _NAMED_EXCEPTION: Final = lazy_pattern(
     r"(?:\w\.\w{1,60}\.[A-Z]\w{0,60}|(?:N[aA]N|Inf(?:inite)?|Invalid|During|Diverg)\w{0,60})"
     r"(?:Error|Exception)$"
 )
+
+
+_TRAIN_WORD: Final = lazy_pattern(r"(?<![a-z])train(?:ing)?(?![a-z])", re.IGNORECASE)
 
 
 def as_float(number: bytes) -> float:
@@ -80,7 +84,7 @@ def is_a_loss(name: str) -> bool:
         "loss" in lowered
         and "scale" not in lowered
         and not lowered.endswith(_NO_LOSS_ENDS)
-        and _NAMED_EXCEPTION.search(name) is None
+        and not (name.endswith(_EXCEPTION_ENDS) and _NAMED_EXCEPTION.search(name))
     )
 
 
@@ -93,7 +97,7 @@ def may_match(pattern: bytes, data: bytes) -> bool:
 @lru_cache(maxsize=1 << 10)
 def trains(name: str) -> bool:
     """Return True if a name contains a word for training."""
-    return re.search(r"(?<![a-z])train(?:ing)?(?![a-z])", name, re.IGNORECASE) is not None
+    return "train" in name.lower() and _TRAIN_WORD.search(name) is not None
 
 
 class Step(Enum):

@@ -246,9 +246,7 @@ class MeasuredLines(Kind):
     def _may_have_counter(self, line: bytes) -> bool:
         """Return True if a line has the word of the counter in any spelling, or its total."""
         texts = self._counter_texts
-        if not texts:
-            return True
-        return any(text in line for text in texts) or any(text in line.lower() for text in texts)
+        return not texts or any(map(line.lower().__contains__, texts))
 
     def _repeats_saved(self, line: bytes) -> bool:
         """Return True if a line without a counter has the loss of a saved model."""
