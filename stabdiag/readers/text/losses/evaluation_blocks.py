@@ -16,6 +16,7 @@ from stabdiag.model.roles.scores import is_known_score
 from stabdiag.readers.copyable import Copyable
 from stabdiag.readers.text.lines.counters import EPOCH, NTH, counter_value, line_counters
 from stabdiag.readers.text.lines.evaluated import VALIDATED
+from stabdiag.readers.text.lines.fixed_texts import lines_with
 from stabdiag.readers.text.lines.grammar import Normalization, is_a_loss
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM
 from stabdiag.readers.text.lines.tokens import line_fields, lines_with_a_loss
@@ -161,10 +162,10 @@ class EvaluationBlocks(Copyable):
 def has_evaluation_blocks(data: bytes) -> bool:
     """Return True if lines below headings of evaluations have the form of training lines."""
     head = data[:_EVALUATION_HEAD]
-    if not _may_have_headings(head):
-        return False
+    candidates = (line for stem in _HEADING_STEMS for _, line in lines_with(head, stem))
+    has_heading = any(map(_is_heading, candidates))
     lines = head.split(b"\n")
-    if not any(map(_is_heading, lines)) and not any(map(_SPLIT.match, lines)):
+    if not has_heading and not (_may_have_headings(head) and any(map(_SPLIT.match, lines))):
         return False
     training: list[tuple[str, ...]] = []
     evaluated: list[tuple[str, ...]] = []

@@ -22,10 +22,10 @@ def _right_answers() -> Iterator[Normalization]:
         size = b"1" + b"0" * places
         yield Normalization(
             (b"poch", size),
-            rb"(?m)^[*_#> \t]{0,8}(?:[A-Z][a-z]{2,12} )?([Ee]poch[ \t]{1,4}\d{1,6})"
+            rb"(?m)\n[*_#> \t]{0,8}(?:[A-Z][a-z]{2,12} )?([Ee]poch[ \t]{1,4}\d{1,6})"
             rb"(?:[ \t]{0,4}(?:/|of)[ \t]{0,4}\d{1,6})?[*_]{0,2}[ \t]{0,4}[:|][*_]{0,2}[ \t]{1,4}"
             rb"(\d{1,9})[ \t]{0,4}/[ \t]{0,4}%b[*_ \t\r]{0,8}$" % size,
-            rb"\1: test accuracy: \2e-%d" % places,
+            rb"\n\1: test accuracy: \2e-%d" % places,
         )
         yield Normalization(
             (b"ccuracy on ", b" data: ", b" / " + size),
