@@ -60,7 +60,7 @@ def _texts(name: str, column: Column) -> Iterator[tuple[int, str]]:
     if not column.is_text or len(column.words) > _MAX_MESSAGES:
         return
     from stabdiag.readers.text.messages.alarms import is_alarm
-    from stabdiag.readers.text.messages.failures import may_report
+    from stabdiag.readers.text.messages.failure_search import may_report
     from stabdiag.readers.text.messages.search import may_be_message
 
     label = "status: " if _field(name) in _STATE_FIELDS else ""

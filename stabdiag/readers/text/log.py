@@ -34,7 +34,7 @@ from stabdiag.readers.text.lines.line_forms import line_forms, may_contain
 from stabdiag.readers.text.loss_places import LossPlaces
 from stabdiag.readers.text.losses.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.lost_lines import LostLines
-from stabdiag.readers.text.messages.failures import Failures, may_report
+from stabdiag.readers.text.messages.failure_search import Failures, may_report
 from stabdiag.readers.text.messages.reports import (
     failure_patterns,
     separate_reports,

@@ -26,7 +26,7 @@ from stabdiag.readers.text.lines.prefix import (
     select_lines,
 )
 from stabdiag.readers.text.lines.shapes import Cells
-from stabdiag.readers.text.messages.failures import Failures
+from stabdiag.readers.text.messages.failure_search import Failures
 from stabdiag.readers.text.steps import (
     TOTAL,
     extrapolate_rounded,

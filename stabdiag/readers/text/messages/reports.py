@@ -17,13 +17,12 @@ from stabdiag.readers.columns import Column
 from stabdiag.readers.pieces import Rows
 from stabdiag.readers.text.lines.fixed_texts import line_end
 from stabdiag.readers.text.lines.grammar import Grammar, Kind, Line, StatusLine, TextPart, is_a_loss
-from stabdiag.readers.text.messages.failures import (
+from stabdiag.readers.text.messages.failure_search import (
     REPORTED_LOSS,
     REPORTED_OVERFLOW,
     Failures,
-    is_exception,
-    names_end,
 )
+from stabdiag.readers.text.messages.failures import is_exception, names_end
 
 # The words of a sentence before what it quotes: I get a nan after "WARNING: …
 _OPENED_QUOTE: Final = lazy_pattern(rb"(?:[A-Za-z']{1,20},? ){3}[\"'`]{1,3}[\[(]?\Z")

@@ -16,7 +16,8 @@ from stabdiag.readers.text.lines.clean import Text, inert
 from stabdiag.readers.text.lines.fixed_texts import find_positions, line_end
 from stabdiag.readers.text.lines.line_forms import words_in
 from stabdiag.readers.text.messages.alarms import find_alarm
-from stabdiag.readers.text.messages.failures import may_report, states_failure
+from stabdiag.readers.text.messages.failure_search import may_report
+from stabdiag.readers.text.messages.failures import states_failure
 from stabdiag.readers.text.messages.message_kinds import LONE_EXCEPTION, SORTS, MessageKind
 
 # The anchors of messages that may be on the line of a record.
