@@ -412,6 +412,23 @@ Illegal instruction
 The process was stopped by an administrator
 the instance was ended when its lease ended
 one of the loader processes died while saving the state
+NaN! NaN!
+*** NaN ***
+zipfile.BadZipFile: the file ends too early
+ftplib.parse_error: the reply is cut off
+loader.errors.StopEarly: no shard is left
+[W socket.cpp:71] [c10d] The socket has failed to connect to [node2]:2200 (errno: 90 - refused).
+srun: Force Terminated StepId=62.1
+docker: Error response from daemon: no driver "" with abilities: [[gpu]].
+The node n5 has been marked dead because it missed too many heartbeats
+The VM received a preemption notice
+Network error, entering the retry loop, giving up.
+Leaving, as the loss has not been a finite number since update 240
+Signal 12 received from the batch system
+Node n9 rebooted while in use
+OOM-killed by the host: fit (pid 41)
+pod fit-3 deleted during its work
+Reading the state failed, cannot resume: the checksum differs
 """.splitlines()
 
 
@@ -460,6 +477,11 @@ Predicting engine failure
 Training error detector on 12 categories
 Interpolated 14 NaN values of the wind
 Failed to load the cache, rebuilding it
+Peak memory: 30123 MB, out of 61440 MB
+Dropped 31 rows with NaN labels before training
+The run was stopped at max_steps=99 as requested
+wandb: Run finished; 0 errors
+Matrix of the classes written; killed/unharmed merged
 """.splitlines()
 
 

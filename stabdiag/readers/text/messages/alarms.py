@@ -54,7 +54,10 @@ _PHRASES: Final = lazy_pattern(
     rb"|\b(?:not enough|insufficient|too little) (?:\w{1,12} ){0,2}(?:memory|space|disk|ram|room"
     rb"|resources)\b|\btoo much (?:\w{1,12} )?memory\b"
     rb"|\bno (?:heartbeats?|response|answer|reply|space|room)\b(?! (?:issues?|problems?|errors?))"
-    rb"|\b(?:missed|missing|lost) (?:\w{1,12} )?heartbeats?\b"
+    rb"|\b(?:missed|missing|lost) (?:\w{1,12} ){0,3}heartbeats?\b"
+    rb"|\bmarked (?:as )?(?:dead|failed|lost|down|unhealthy)\b"
+    rb"|\b(?:received|got|caught) (?:an? |the )?(?:\w{1,12} )?(?:termination|preemption|eviction"
+    rb"|shutdown|reclaim|kill|interruption) (?:notice|request|signal|warning|order)\b"
     rb"|\b(?:not|stopped) (?:responding|answering)\b|\blost contact (?:with|to)\b"
     rb"|\bconnection refused\b"
     rb"|\bclosed the connection\b|\b(?:server|client|worker|peer|node|rank \d{1,6}) disconnected\b"
@@ -68,10 +71,11 @@ _PHRASES: Final = lazy_pattern(
     rb"|\b"
     + _MACHINES
     + rb"(?: [\w.-]{1,30})? (?:(?:is|are|was|were|has been|have been|went) (?:down|lost|dead)"
-    rb"|(?:was|were) rebooted)\b"
+    rb"|(?:(?:was|were) )?rebooted)\b"
     rb"|\b(?:is|was) gone\b|\bjob (?:is |was )?lost\b|\bpower (?:loss|failure|outage)\b"
     rb"|\b(?:user |keyboard ?)interrupt\b|\bctrl[-+ ]c (?:was )?(?:pressed|received|caught)"
-    rb"|\bcaught signal \d|\bsending sig\w{3,4} to (?:process|pid|job|\d)"
+    rb"|\bcaught signal \d|\bsignal \d{1,2} (?:was )?received\b"
+    rb"|\bsending sig\w{3,4} to (?:process|pid|job|\d)"
     rb"|\b(?:problem|error|issue) and (?:needs|has|had) to (?:close|stop|exit)\b"
     rb"|\b(?:training|run|model|optimi[sz]ation|simulation|loss|gradients?|weights) "
     rb"(?:has |have |just )?(?:diverged|exploded|blew up|blown up|collapsed|became undefined)\b"
@@ -92,12 +96,12 @@ _FAILURE_EVENT: Final = (
     rb"|lost (?:\w{1,12} ){0,3}connection|connection (?:(?!is|and)\w{1,12} ){0,8}lost|read-only"
     rb"|could not (?:write|save|open|read|load|reach|connect|allocate|continue|extend|create)"
     rb"|requeu(?:ed|eing|ing)"
-    rb"|abnormal(?:ly)?|abruptly|not ready|did not respond|out of \w{3,20}|dumped core"
+    rb"|abnormal(?:ly)?|abruptly|not ready|did not respond|out of [a-z]\w{2,20}|dumped core"
     rb"|can ?not (?:access|write|save|create|continue|proceed)|timed out|core dumped"
     rb"|(?:disk|file ?system|volume|quota) (?:is )?full|stale file handle"
     rb"|rendezvous closed|is destroyed|(?:will be|being) stopped in|user defined signal \d"
     rb"|endpoint closed|device lost|is (?:invalid|corrupt(?:ed)?)"
-    rb"|stopped working|access violation|was hung|hangup|hung up"
+    rb"|deleted (?:while|during)|stopped working|access violation|was hung|hangup|hung up"
 )
 # Nouns for a failure, and for what is measured, set or predicted.
 _NOUN: Final = (
@@ -116,7 +120,7 @@ _AFTER_NOUN: Final = (
 _EVENTS: Final = lazy_pattern(
     rb"(?<![\w.-])(?:"
     + _FAILURE_EVENT
-    + rb")(?![\w-]|\.\w)|^return code [1-9]|\w(?:run|job|task) failed"
+    + rb")(?![\w-]|[./]\w)|^return code [1-9]|\w(?:run|job|task) failed"
     rb"|^\^c$"
 )
 _NOUNS: Final = lazy_pattern(rb"(?<![\w.-])(?:" + _NOUN + rb")(?![\w-]|\.\w)" + _AFTER_NOUN)
@@ -156,7 +160,8 @@ _HARMLESS: Final = lazy_pattern(
 )
 # Plans: nothing happened.
 _PLANNED: Final = lazy_pattern(
-    rb"(?<![\w-])(?:off|press|hint|tip|true|false|automatically|always|usually)(?![\w-])"
+    rb"(?<![\w-])(?:off|press|hint|tip|true|false|automatically|always|usually|on purpose"
+    rb"|as (?:requested|planned|configured|expected|scheduled|intended|desired))(?![\w-])"
     rb"|^(?:help|usage|example|note):"
 )
 # Conditions in front of what they are about. Behind it, they say when it happened.
@@ -171,13 +176,16 @@ _DENIAL: Final = lazy_pattern(
     rb"|respond|answer|reply|report|return|come|join|arrive)))(?![\w-])"
     rb"|(?<![\w.#:/-])(?<!gpu )(?<!rank )(?<!node )(?<!device )(?<!task )(?<!worker )"
     rb"(?<!host )(?<!step )(?<!trial )(?<!replica )(?<!process )(?<!at )0(?![\w.:/-])"
+    # A count in a line of W&B, which has no digits any more.
+    rb"|(?<![\w#])# (?:errors|failures|failed)\b"
 )
 # A value of a measure, but no number of a line of a file, no address, and no size of memory.
 _MEASURED_NUMBER: Final = lazy_pattern(
     rb"(?<!signal )(?<!stage )(?<!version )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,40}"
     rb"(?!\.?\d| ?[kmgt]i?b\b)"
     rb"|\s[<>]=? \d"
-    rb"|(?<!\.[a-z]{1})(?<!\.[a-z]{2})(?<!\.[a-z]{3})[=:] ?-?\d{1,12}(?:e[-+]?\d{1,3})?\s{0,9}$"
+    rb"|(?<!\])(?<!\.[a-z]{1})(?<!\.[a-z]{2})(?<!\.[a-z]{3})[=:] ?-?\d{1,12}(?:e[-+]?\d{1,3})?"
+    rb"\s{0,9}$"
 )
 # crash reports: off, exceptions: [], requeue on preemption: yes
 _SWITCH_OR_NUMBER: Final = lazy_pattern(
@@ -186,8 +194,12 @@ _SWITCH_OR_NUMBER: Final = lazy_pattern(
 )
 # pyarrow.lib.ArrowInvalid: the footer is gone
 _EXCEPTION: Final = lazy_pattern(
-    rb"(?:[a-z_]\w{0,60}\.){1,6}[A-Z]\w{0,60}(?:Invalid|Expired|Timeout|Failed|Failure|Interrupt"
-    rb"|NotFound|Unavailable|Exceeded|Aborted|Refused|Denied|Died|Lost): \S"
+    rb"(?:[a-z_]\w{0,60}\.){1,6}(?:[A-Z]\w{0,60}(?:Invalid|Expired|Timeout|Failed|Failure|Interrupt"
+    rb"|NotFound|Unavailable|Exceeded|Aborted|Refused|Denied|Died|Lost)|(?:Bad|Broken|Corrupt"
+    rb"|Incomplete|Invalid|Missing|NoSuch|Not|Stop|Too|Unexpected|Unknown|Unsupported)"
+    rb"[A-Z]\w{1,60}): \S"
+    # socket.gaierror: [Errno -2] Name or service not known
+    rb"|(?:[a-z_]\w{0,60}\.){1,6}[a-z_]{0,20}error: (?![-+.\d])\S"
 )
 # The time, name and level of a line about nothing wrong.
 _CALM_LEVEL: Final = lazy_pattern(

@@ -16,6 +16,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.line_forms import SAME_DIGITS
 from stabdiag.readers.text.lines.values import NOT_MEASURED
+from stabdiag.readers.text.messages.message_kinds import without_labels
 
 
 class Failure(Enum):
@@ -34,7 +35,7 @@ _NOT_FINITE: Final = (
     rb"(?<![\w./-])[-+]?(?:"
     rb"(?:nan/inf|inf/nan)s?(?! (?:check|guard|detect(?:ion|or)|filter|monitor))"
     rb"|nans?|infs?|infinity|infinite(?! (?:data|loop|loader|sampler|stream|iterator"
-    rb"|generator|horizon))|non[- ]?finite|not (?:a )?finite|isn't finite"
+    rb"|generator|horizon))|non[- ]?finite|(?:not|never)(?: been)? (?:a )?finite|isn't finite"
     rb"|no longer finite|diverged|(?:not|no longer) a number)"
     + rb"(?![\w/(-]|\.\w| (?:-{1,3}>|={1,3}>|~>|to|"
     + "→|⟶|➜".encode()
@@ -54,7 +55,7 @@ _IMPLIES_IT: Final = lazy_pattern(
 _IS_ALONE: Final = lazy_pattern(
     rb"[\W_]{0,20}(?:(?:error|fatal|warning)[\W_]{1,4})?(?:nans?|infs?|nan/inf|nan or inf)"
     rb"(?: values?)? (?:(?:was|were|has been) )?(?:detected|found|encountered|occurred)[\W_]{0,20}"
-    rb"|(?:nan!+ ?){1,9}"
+    rb"|(?:nan!+ ?){1,9}|[*!#=-]{2,20} ?nan ?[*!#=-]{2,20}"
 )
 _MINIMUM: Final = lazy_pattern(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
@@ -141,7 +142,8 @@ _NONE_COUNTED: Final = lazy_pattern(
     rb"(?:nans?|infs?|infinite|finite|a number)[\w /-]{0,30} ?[:=] ?(?:0|no|none)\s{0,9}$"
     rb"|(?<!all )\b\d{1,9}"
     rb"(?: of \d{1,9})? (?:sample|utterance)s?\b.{0,40}(?:nan|inf).{0,80}(?:ignor|skipp)ed"
-    rb"|(?:ignor|replac|mask|filter|dropp|skipp|remov|fill)(?:ing|ed) (?:\d{1,9} )?nans?"
+    rb"|(?:ignor|replac|mask|filter|dropp|skipp|remov|fill)(?:ing|ed)"
+    rb" (?:\d{1,9} (?:\w{1,12} ){0,3})?nans?"
     rb" (?:target|label|pixel|entr|cell|row|input|feature|token|sample|column|annotation)"
     rb"|nans?\b.{0,30}\b(?:data|rows?|labels?|inputs?|features?|columns?|cells)\b.{0,30}"
     rb"\b(?:replac|fill|imput|remov|dropp|mask)ed\b"
@@ -248,7 +250,9 @@ def _failure_of_form(line: bytes) -> Failure | None:
         label = _CALM_LABEL.match(text)
         begin = 0 if label is None or _FOUND_WORDS.search(text) else label.end()
         is_about_training = (
-            _SUBJECT.search(text, begin) or _ENDING.search(text) or _IS_ALONE.fullmatch(text)
+            _SUBJECT.search(text, begin)
+            or _ENDING.search(text)
+            or _IS_ALONE.fullmatch(without_labels(text[begin:]))
         )
         if not is_about_training or _is_condition(text):
             return None

@@ -53,7 +53,8 @@ JOB_END_ANCHORS: Final = (
         b"atus=",
         b"JOB_STATE_",
     ),
-    *(b"slurmstepd: error", b"srun: error", b"failed with TM", b"Terminated by sig"),
+    *(b"slurmstepd: error", b"srun: error", b"srun: Force", b"srun: Term", b"rror response from"),
+    *(b"failed with TM", b"Terminated by sig"),
     *(b"its memory limit", b"probe failed", b"killing pods", b"unexpectedly exits", b" died: "),
     *(b"xception Code: 0x", b"could not be read", b"could not be writ", b"overrun detected"),
     *(b"pthread_create", b"emporarily unavailable", b"symbol lookup", b"bus error"),
@@ -97,6 +98,7 @@ JOB_ENDS: Final = lazy_pattern(
     + "|^[^\\n]{0,60}(?:Убито|Ошибка сегментирования|Getötet|Speicherzugriffsfehler|段错误"
     "|已杀死|已终止|強制終了|Erreur de segmentation|Violación de segmento)".encode()
     + rb"|\bJOB_STATE_(?:FAILED|CANCELLED|EXPIRED)\b|^(?:slurmstepd|srun): error: "
+    rb"|^srun: (?:Force )?Terminat|\bError response from daemon: "
     rb"|failed with TM error|^Terminated by signal|exceeded its memory limit"
     rb"|(?:[Ll]iveness|[Rr]eadiness|[Ss]tartup) probe failed|\bkilling pods\b"
     rb"|\bunexpectedly exits\b|\(\) died: |\bException Code: 0x"

@@ -44,10 +44,12 @@ class MessageKind:
         return not (is_source_line(line) or (self.can_be_survived and survives(line)))
 
 
-# [rank3]: , (TrainWorker pid=4811, ip=10.1.2.3), worker2: , and the time, name and level of a line
-# about an error: 2026-01-02 03:04:05,678 - train - ERROR - , ERROR:train:
+# [rank3]: , [W socket.cpp:90] [c10d] , (TrainWorker pid=4811, ip=10.1.2.3), worker2: , and the
+# time, name and level of a line about an error: 2026-01-02 03:04:05,678 - train - ERROR - ,
+# ERROR:train:
 _PROCESS_LABELS: Final = lazy_pattern(
-    rb"\s{0,8}(?:\[[A-Za-z][\w .-]{0,20}[\d#]\]:?|\(\w{1,40} (?:rank=\d{1,6} )?pid=[^)\n]{1,60}\)"
+    rb"\s{0,8}(?:\[[A-Za-z][\w .:-]{0,40}[\d#]\]:?(?: \[[a-z]\d{1,2}[a-z]\])?"
+    rb"|\((?:\w{1,40} )?(?:rank=\d{1,6} )?pid=[^)\n]{1,60}\)"
     rb"|\w{0,12}\d{1,6}:) {1,4}"
     rb"|[^\na-z\"'=]{0,60}(?:[\w.:/-]{1,60}[ |-]{1,4}|[\w.:/-]{1,60}\] ){0,2}"
     rb"\b(?:ERROR|CRITICAL|FATAL)\b(?:[\]:|) -]{1,8}(?:[\w.:]{1,60}(?::(?! )| - | \| ))?"
@@ -110,7 +112,7 @@ SORTS: Final = (
             rb"|execution failed: Insufficient Memory|error \(2\) ?: out of memory"
             rb"|task \d{1,6}: Out Of Memory|\b[Rr]an out of (?:\w{1,10} )?memory\b"
             rb"|[Ee]xceeded (?:job |step |the )?(?:\w{1,10} )?memory limit"
-            rb"|\bOOM(?:!|:? (?:[Kk]ill(?!er score)|[Ee]rror|occurred|detected|encountered|when "
+            rb"|\bOOM(?:!|:?[ -](?:[Kk]ill(?!er score)|[Ee]rror|occurred|detected|encountered|when "
             rb"|while ))"
             rb"|\b[Cc]annot allocate (?:vector|memory)|low on resource: \w"
             rb"|using all available (?:RAM|memory)|allocate more memory than"

@@ -19,9 +19,10 @@ _SURVIVED: Final = lazy_pattern(rb"(?<![\w-])(?:" + _SURVIVES + rb")(?![\w-])")
 # At the end of a log, in a sentence that need not name the job.
 _GOES_ON: Final = lazy_pattern(
     rb"(?<![\w-])(?:" + _SURVIVES + rb"|skip\w*|retr(?:y|ied|ies)(?! (?:count|limit|exc))|ignor\w*"
-    rb"|fallback|recover\w*|reconnect\w*|resum\w*|(?<!to )(?<!not )continu\w*|restoring"
+    rb"|fallback|recover\w*|reconnect\w*|(?<!not )resum\w*|(?<!to )(?<!not )continu\w*|restoring"
     rb"|replac(?:ed|ing)|rebuil\w*|restart\w*|again|will try|later|imputed|filled)(?![\w-])"
 )
+_GIVES_UP: Final = lazy_pattern(rb"\bg(?:iv(?:ing|es)|ave) up\b")
 # oom_kill_disable=false, if a worker was killed, number of workers that died: 0
 _PLAN: Final = lazy_pattern(
     rb"(?:^|[\]:|-] )(?:(?:if|when|whenever|unless|in case|number of|count of) "
@@ -37,4 +38,5 @@ def survives(line: bytes) -> bool:
 
 def goes_on(line: bytes) -> bool:
     """Return True if a line at the end of a log says that the program does something else next."""
-    return _GOES_ON.search(line.lower()) is not None
+    lowered = line.lower()
+    return _GOES_ON.search(lowered) is not None and _GIVES_UP.search(lowered) is None
