@@ -179,8 +179,21 @@ def failed_cells(columns: Columns, column: Column, losses: Mask) -> Mask:
     if missing[:end].any() or not missing.any():
         return strays
     others = (columns.load(name) for name in columns.names if columns.is_parsed(name))
-    has_new_stage = any(other.present.any() and np.argmax(other.present) >= end for other in others)
-    return strays if has_new_stage else strays | missing
+    return strays if any(_begins_stage(other, end) for other in others) else strays | missing
+
+
+def _begins_stage(column: Column, row: int) -> bool:
+    """Return True if a column has its first value from a row on, or another constant there."""
+    logged = np.flatnonzero(column.present)
+    if not len(logged) or logged[0] >= row:
+        return len(logged) > 0
+    above, below = column.values[logged[logged < row]], column.values[logged[logged >= row]]
+    return (
+        len(below) > 0
+        and (above == above[0]).all()
+        and (below == below[0]).all()
+        and bool(above[0] != below[0])
+    )
 
 
 def with_failed_cells(
@@ -214,12 +227,17 @@ def other_loss_series(
 
 
 def failed_value_series(
-    columns: Columns, taken: Collection[str], steps: Ints, run: Mask, rate: str | None
+    columns: Columns,
+    taken: Collection[str],
+    steps: Ints,
+    run: Mask,
+    losses: Mask,
+    rate: str | None,
 ) -> Iterator[Series]:
     """Yield the values without a role, and the learning rate, that are finite only at first.
 
-    So are those that become null, if a format distinguishes a null from a missing value. The logits
-    and rewards of answers are finite in each record.
+    A value that becomes a null or a word counts, where ``losses`` are records of the loss. The
+    logits and rewards of answers are finite in each record.
     """
     parsed = [*filter(columns.is_parsed, columns.names)]
     answers = [name for name in parsed if name not in taken and is_of_answers(name)]
@@ -231,8 +249,8 @@ def failed_value_series(
         which = run & column.present
         if name in answers:
             which &= ~column.null
-        elif columns.distinguishes_null:
-            which |= run & final_nulls(column)
+        else:
+            which |= run & failed_cells(columns, column, losses)
         values = column.values[which]
         is_short = len(values) < MIN_SERIES_LENGTH and name not in answers
         if is_short or np.isfinite(values).all():

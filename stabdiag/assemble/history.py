@@ -327,7 +327,7 @@ class _OrderedLog:
         add(late_loss_parts(columns, taken, steps, run))
         add(other_loss_series(columns, used(), steps, run, losses.records))
         if "loss" in names and not columns.unnamed:
-            add(failed_value_series(columns, used(), steps, run, names.get("lr")))
+            add(failed_value_series(columns, used(), steps, run, losses.records, names.get("lr")))
         add(score_series(columns, taken, steps, run))
         if self.ranks is not None and self.order.runs == 1:
             others = self.clock.usable & losses.records & (self.order.number < 0)

@@ -71,16 +71,51 @@ def test_cells_without_a_value_to_the_end_of_a_table_are_a_warning(tmp_path, nam
         assert "other-loss-nonfinite" not in losses_of_table(path, name, cells)
 
 
-def test_a_loss_of_an_earlier_stage_may_end(tmp_path):
-    cells, further = ["0.5"] * 200 + [""] * 200, [""] * 200 + ["0.7"] * 200
+@pytest.mark.parametrize("stages", [("", "0.7"), ("1", "2"), ("warmup", "main")])
+def test_a_loss_of_an_earlier_stage_may_end(tmp_path, stages):
+    cells = ["0.5"] * 200 + [""] * 200
+    further = [stage for stage in stages for _ in range(200)]
     assert "healthy" in losses_of_table(tmp_path / "run.csv", "aux_loss", cells, further)
+
+
+@pytest.mark.parametrize("cell", ["None", "N/A", "-"])
+def test_a_value_without_a_known_meaning_that_ends_in_words_is_a_warning(tmp_path, cell):
+    findings = losses_of_table(tmp_path / "run.csv", "entropy", ["0.5"] * 200 + [cell] * 200)
+    assert findings["other-loss-nonfinite"].severity == "warning"
+
+
+def test_a_loss_that_each_record_writes_as_nan_is_a_warning(tmp_path):
+    for name in ("mse", "loss1", "mlm"):
+        assert "other-loss-nonfinite" in losses_of_lines(tmp_path / "log", name, ["NaN"] * 400)
+    assert "other-loss-nonfinite" in losses_of_table(tmp_path / "run.csv", "kl", ["nan"] * 400)
+
+
+@pytest.mark.parametrize("form", ["step {n} loss {a} kl {b}", "Epoch {n} | kl {b} | loss {a}"])
+def test_a_word_behind_a_name_without_a_sign_is_a_missing_value(tmp_path, form):
+    path = tmp_path / "run.log"
+    for words, is_reported in ((["None"] * 200, True), (["0.5"] * 200, False)):
+        rows = enumerate(zip(FALLING, ["0.5"] * 200 + words, strict=True))
+        path.write_text("\n".join(form.format(n=n, a=a, b=b) for n, (a, b) in rows))
+        slugs = {finding.slug for finding in stabdiag.diagnose(path).findings}
+        assert ("other-loss-nonfinite" in slugs) is is_reported
+
+
+def test_a_dash_between_values_is_a_separator(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(f"step {n} kl - loss: {a}" for n, a in enumerate(FALLING)))
+    assert stabdiag.diagnose(path).diagnosis.slug == "healthy"
 
 
 @pytest.mark.parametrize("name", ["kl", "nll", "train/bce", "moe_aux"])
 @pytest.mark.parametrize(
-    "form", ["step {n} loss: {a} {name}: {b}", "step={n}, {name}={b}, loss={a}"]
+    "form",
+    [
+        "step {n} loss: {a} {name}: {b}",
+        "step={n}, {name}={b}, loss={a}",
+        "2026-01-02 03:04:05,678 - fit - INFO - step: {n} loss: {a} {name}: {b}",
+    ],
 )
-@pytest.mark.parametrize("word", ["None", "N/A", "null"])
+@pytest.mark.parametrize("word", ["None", "N/A", "null", "n/a", "-", "--", "overflow"])
 def test_words_for_no_value_of_a_printed_term_are_a_warning(tmp_path, name, form, word):
     terms = [0.5] * 200 + [word] * 200
     rows = enumerate(zip(FALLING, terms, strict=True))

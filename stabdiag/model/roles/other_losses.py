@@ -39,17 +39,18 @@ _LOSS_TERMS: Final = frozenset(
         "kl kld ce bce nll mse rmse mae ctc xent cross smooth huber "
         "perceptual percep style commit commitment vq distill kd cyc cycle adv aux tv "
         "consistency eikonal sdf router box obj cls dfl giou ciou att recon reconst reconstruction "
-        "infonce"
+        "infonce contrastive triplet focal hinge l1 orth mlm mim nsp itc itm bpp"
     )
 )
 _NO_LOSS_WORDS: Final = frozenset(
     word_list(
         "coef coeff weight beta target penalty scale time lr grad norm acc accuracy ratio num "
-        "count n size perplexity ppl usage psnr ssim"
+        "count n size perplexity ppl usage psnr ssim temperature temp margin gamma alpha "
+        "prob length"
     )
 )
-# The distortion of a compression, and the evidence lower bound.
-_BOUNDS: Final = frozenset({"distortion", "elbo"})
+# The distortion of a compression, the evidence lower bound, and a weight decay.
+_BOUNDS: Final = frozenset({"distortion", "elbo", "l2"})
 
 # The sections and words of what a model returns for preferred and rejected answers.
 _ANSWER_SECTIONS: Final = frozenset({"rewards", "logits", "logps", "log_probs"})

@@ -51,6 +51,9 @@ _MIN_BAD = MIN_CONSECUTIVE
 _MIN_ONLY_BAD = CONTEXT_POINTS
 _MOSTLY = HALF
 
+# Tables that were converted have a column of NaN if it has no values.
+_CONVERTED_FORMATS = frozenset({"memory", "parquet", "sqlite", "wandb"})
+
 # The run is divided into twentieths. A loss climbs if its end is far above the best level of its
 # middle and above all of its first quarter, which a loss that fell far at first needs not exceed
 # much. Terms that grow from zero to a plateau do not.
@@ -73,7 +76,7 @@ _MIN_LARGE_CLIMB = TENFOLD
 )
 def other_loss_nonfinite(case: Case) -> Evidence | None:
     """Did a component, an auxiliary loss or another logged value go NaN and stay so?"""
-    printed = case.history.source.format == "text"
+    printed = case.history.source.format not in _CONVERTED_FORMATS
     failed = [
         (step, series)
         for role in _ROLES
@@ -200,7 +203,7 @@ def _trains_a_policy(case: Case) -> bool:
 def _failure_step(series: Series, *, printed: bool) -> int | None:
     """Return the step where a loss becomes non-finite in most of its records, or None.
 
-    A column of only NaN has no values, unless the NaN is ``printed`` in the lines of a text log.
+    A column of only NaN has no values, unless the NaN is ``printed`` in the records of a log.
     """
     bad = ~np.isfinite(series.values)
     if not bad.any():

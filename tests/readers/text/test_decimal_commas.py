@@ -86,3 +86,10 @@ def test_a_loss_has_thousands_separators_next_to_a_value_with_a_point(read, othe
 def test_a_loss_with_a_comma_alone_on_its_line_has_no_certain_value(read):
     series = read("step 1 loss 2.5\nstep 2 loss 2.25\nstep 3 loss 2,125\n")
     assert series["loss"].values.tolist() == [2.5, 2.25]
+
+
+def test_points_in_the_middle_of_the_line_are_points(read):
+    lines = [
+        f"Epoch {n} | loss {loss:.4f}".replace(".", "·") for n, loss in enumerate(LOSSES, start=1)
+    ]
+    assert read("\n".join(lines))["loss"].values.tolist() == LOSSES

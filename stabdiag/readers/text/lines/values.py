@@ -148,12 +148,27 @@ _OF_A_LOSS: Final = lazy_pattern(
 )
 
 
-# Terms of a loss without a value, under names without that word: kl: None, nll=N/A.
-_PRINTED_NULLS: Final = tuple(
-    (word, lazy_pattern(rb"%b(?=[\s,;|})\]]|$)" % word)) for word in (b"None", b"N/A", b"null")
+# Terms of a loss without a value, under names without that word: kl: None, nll=N/A, kl n/a, "kl":
+# "None", kl: -. A dash between blanks may be a separator, and in front of a number its sign.
+_NULL_END: Final = rb"(?=[\"']?(?:[\s,;|})\]]|$))(?![ \t]{1,9}[\d.])"
+_PRINTED_NULLS: Final = (
+    *(
+        (word, lazy_pattern(word + _NULL_END))
+        for word in (b"None", b"N/A", b"null", b"n/a", b"overflow", b"Overflow")
+    ),
+    *(
+        (sign, lazy_pattern(rb"%b{1,3}%b" % (sign, _NULL_END)))
+        for sign in (b": -", b"= -", b":-", b"=-")
+    ),
 )
-_NAME_BEFORE_NULL: Final = lazy_pattern(rb"(?<![\w./-])([A-Za-z][\w/.-]{0,40})[\"']? ?[:=] ?\Z")
+_NAME_BEFORE_NULL: Final = lazy_pattern(
+    rb"(?<![\w./-])([A-Za-z][\w/.-]{0,40})[\"']?(?: ?[:=] ?|[ \t]{1,12})[\"']?\Z"
+)
 _LONGEST_TERM: Final = 48
+
+
+# 2·31: a point in the middle of its line, as British and Spanish texts print it.
+_MIDDLE_POINT: Final = lazy_pattern(rb"(?<=\d)\xc2\xb7(?=\d)")
 
 
 def name_bare_tensors(data: bytes) -> bytes:
@@ -178,6 +193,8 @@ def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     if may_contain(data, *(text for text, _ in _WRAPPER_ENDS)):
         data = _unwrap_values(data)
+    if may_contain(data, b"\xc2\xb7"):
+        data = _MIDDLE_POINT.sub(b".", data)
     if may_contain(data, b", numpy="):
         data = _EAGER_TENSOR.sub(rb"\1", data)
     if may_contain(data, *_EXPONENT_STARTS):
@@ -207,14 +224,17 @@ def plain_values(data: bytes) -> bytes:
 
 
 def _as_null_term(match: re.Match[bytes]) -> bytes:
-    """Return a null in place of a word for "no value" behind a term of a loss."""
-    above = match.string[max(match.start() - _LONGEST_TERM, 0) : match.start()]
+    """Return a null or NaN in place of a word that means it, behind a term of a loss."""
+    sign = match[0][: len(match[0]) - len(match[0].lstrip(b":= "))]
+    above = match.string[max(match.start() - _LONGEST_TERM, 0) : match.start()] + sign
     name = _NAME_BEFORE_NULL.search(above)
     # The words behind "loss" are searched below.
     if name is None or b"oss" in name[1].lower():
         return match[0]
     term = name[1].decode("utf-8", "replace")
-    return NULL_CELL if is_other_loss(term) or is_objective(term) else match[0]
+    if not (is_other_loss(term) or is_objective(term)):
+        return match[0]
+    return sign + (NULL_CELL if not_finite(match[0].decode()) is None else b"nan")
 
 
 def _without_marks(data: bytes) -> bytes:
