@@ -45,6 +45,7 @@ from stabdiag.readers.unwrapping.wrapped import unwrapped
 
 # The formats whose records may have texts.
 _RECORD_FORMATS: Final = ("jsonl", "json", "csv")
+_TABLE_FORMATS: Final = ("csv", "printed-table")
 
 # A log that cannot be read again is kept up to this size, to follow a change of its form.
 _KEPT: Final = 1 << 22
@@ -86,6 +87,10 @@ def read_stream(
         columns = with_recorded_messages(columns)
     if chosen.by_lines:
         columns = _with_later_forms(columns, stream, kept)
+    if chosen.name in _TABLE_FORMATS:
+        from stabdiag.readers.later_forms.moved_columns import with_moved_columns
+
+        columns = with_moved_columns(columns)
     if plain.left_out:
         columns = replace(columns, left_out=(*columns.left_out, *plain.left_out))
     if plain.omissions:

@@ -14,6 +14,9 @@ Record = dict[str, object]
 # The keys of the name of a measurement.
 _NESTED_NAME_KEYS: Final = ("name", "metric", "key", "tag")
 
+# A name and its value.
+_PAIR: Final = 2
+
 # The keys of a level in order of first appearance; None marks a value at that level.
 Tree = dict[str | None, "Tree"]
 
@@ -60,10 +63,13 @@ def _members(
 def named_values(items: list[object]) -> Record:
     """Return the values of a list of measurements by name; empty for other lists.
 
-    ``[{"name": "loss", "value": 2.31}, {"name": "lr", "value": 0.0003}]``.
+    ``[{"name": "loss", "value": 2.31}, {"name": "lr", "value": 0.0003}]``, or ``[["loss", 2.31]]``.
     """
     values: Record = {}
     for item in items:
+        if isinstance(item, list) and len(item) == _PAIR and isinstance(item[0], str):
+            values[item[0]] = item[1]
+            continue
         if not isinstance(item, dict) or "value" not in item:
             return {}
         name = next(

@@ -245,12 +245,13 @@ def test_an_object_that_breaks_off_at_the_end_is_not_left_out(tmp_path, end):
 
 
 @pytest.mark.parametrize("records", [300, 30_000], ids=["tolerant", "fast"])
-@pytest.mark.parametrize("key", ["name", "metric", "key", "tag"])
+@pytest.mark.parametrize("key", ["name", "metric", "key", "tag", None])
 def test_a_list_of_named_values_has_a_column_for_each(tmp_path, records, key):
     path = tmp_path / "run.jsonl"
     with path.open("w") as file:
         for step in range(records):
-            values = [{key: "loss", "value": 2 + 1 / (step + 1)}, {key: "lr", "value": 0.1}]
+            pairs = [["loss", 2 + 1 / (step + 1)], ["lr", 0.1]]
+            values = pairs if key is None else [{key: n, "value": value} for n, value in pairs]
             file.write(json.dumps({"step": step, "metrics": values}) + "\n")
     series = read(path).series
     assert (series["loss"].column, series["lr"].column) == ("metrics/loss", "metrics/lr")

@@ -246,7 +246,8 @@ def read_lines(
         row, extra_lines = whole_row(lines, number - 1, delimiter)
         cells = split_cells(row, delimiter)
         width = len(parsed.names)
-        if len(cells) == width + 1 and not cells[-1]:
+        # Where the header ends with a delimiter, a row with another blank has a further cell.
+        if len(cells) == width + 1 and not cells[-1] and parsed.names[-1] != unnamed(width):
             cells.pop()
         if delimiter == BLANKS and len(cells) != width:
             joined = split_cells(with_joined_names(line), delimiter)

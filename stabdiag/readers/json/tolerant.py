@@ -75,7 +75,7 @@ def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
     steps = epoch_steps(records)
     if steps:
         return record_rows(*flattened(steps)), bad, len(lines)
-    if block.count(b"{") > len(records):
+    if block.count(b"{") > len(records) or b"[[" in block:
         records, order = flattened(records)
         return record_rows(records, order), bad, len(lines)
     return record_rows(records), bad, len(lines)

@@ -54,7 +54,7 @@ def with_remainder(
     later_roles = assign(later.names).columns
     if unread.count:
         # Its reader may have found reports of failures below these records.
-        columns = _first_records(columns, unread.rows)
+        columns = first_records(columns, unread.rows)
     after = later.load(later_roles["loss"]).logged
     if len(after) < COMPARED_LOSSES or columns.load(roles["loss"]).is_text:
         return None
@@ -96,12 +96,12 @@ def with_remainder(
         times = columns.load(roles["clock"]), later.load(later_roles["clock"])
         if _are_dates(times[0]) != _are_dates(times[1]):
             own[later_roles["clock"]] = ""
-    columns = _first_records(columns, unread.rows)
+    columns = first_records(columns, unread.rows)
     last = None if clock is None else _last_count(columns.load(roles[clock]))
     return _joined(columns, later, own, unread, last)
 
 
-def _first_records(columns: Columns, rows: int) -> Columns:
+def first_records(columns: Columns, rows: int) -> Columns:
     """Return the columns with the first records only."""
     load = columns.load
     return replace(columns, rows=rows, load=lambda name: _cut(load(name), rows))

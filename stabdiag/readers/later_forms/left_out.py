@@ -21,7 +21,6 @@ from stabdiag.readers.columns import BadLine
 from stabdiag.readers.later_forms.settings import (
     LOST_VALUE,
     OTHER_PROGRAM,
-    VALUE_IN_LINE,
     is_event,
     is_setting,
 )
@@ -121,7 +120,10 @@ _EXPLODED_LOSS: Final = lazy_pattern(
 # The words of a line: lines of a logger share them, and count on in equal strides. Fewer lines may
 # be messages.
 _LINE_WORD: Final = lazy_pattern(r"[^\W\d_]{2,40}|[^\W\d_](?=[:=])")
-_LINE_COUNT: Final = lazy_pattern(r"(?<![\w.])(?<!\d:)\d{1,12}(?!\w|\.\d|:\d)")
+# Either may be glued to a word: E201 L2.3, step_201_loss_2.3
+_LINE_COUNT: Final = lazy_pattern(r"(?<!\d)(?<!\d[.:])\d{1,12}(?![^\W_]|\.\d|:\d)")
+_LINE_VALUE: Final = lazy_pattern(r"\d\.\d|nan(?![a-z])", re.IGNORECASE)
+_GLUED_NAN: Final = lazy_pattern(r"(?:nan|[-+]?inf)(?![a-z])", re.IGNORECASE)
 _MIN_LINES_ALIKE: Final = 6
 _LINES_ALIKE_FRACTION: Final = 0.2
 _EQUAL_STRIDES: Final = 0.8
@@ -275,30 +277,31 @@ def _repeated_forms(bad: Sequence[BadLine], records: int) -> set[tuple[int, tupl
     """Return the forms of lines that another logger wrote, each with the records above them.
 
     Many lines of one form with decimal numbers and a continued count, and no record between them,
-    are a later part of the log. So are lines of a single number, which need no count.
+    are a later part of the log. So are rows of numbers that lack the count, as a single number.
     """
     if len(bad) < _MIN_LINES_ALIKE:
         return set()
-    lines: dict[tuple[int, tuple[str, ...]], list[str]] = defaultdict(list)
+    lines: dict[tuple[int, tuple[str, ...]], list[BadLine]] = defaultdict(list)
     for line in bad:
-        if VALUE_IN_LINE.search(line.text) is not None:
-            lines[line.above, _form(line.text)].append(line.text)
+        if _LINE_VALUE.search(line.text) is not None:
+            lines[line.above, _form(line.text)].append(line)
     return {
         (above, words)
         for (above, words), alike in lines.items()
         if len(alike) >= max(_MIN_LINES_ALIKE, _LINES_ALIKE_FRACTION * (records + above))
-        and (
-            _continues_count(alike)
-            if words or is_row(alike[0])
-            else all(map(_NUMBER_CELL.fullmatch, alike))
-        )
+        and (_continues_count([line.text for line in alike]) or all(map(_lacks_count, alike)))
     }
+
+
+def _lacks_count(line: BadLine) -> bool:
+    """Return True if a line is a number, or a short row of numbers."""
+    cells = line.text.split() if line.is_short else [line.text]
+    return all(map(_NUMBER_CELL.fullmatch, cells))
 
 
 def _form(line: str) -> tuple[str, ...]:
     """Return the words of a line, without a value that is not finite."""
-    words = _LINE_WORD.findall(line[:_MAX_CHECKED_CHARS])
-    return tuple(word for word in words if word.lower() not in ("nan", "inf"))
+    return tuple(_LINE_WORD.findall(_GLUED_NAN.sub("", line[:_MAX_CHECKED_CHARS])))
 
 
 def _continues_count(lines: Sequence[str]) -> bool:

@@ -51,11 +51,11 @@ def read_continuing_rows(
         return None
     columns = _columns(rows)
     numbers = [place for place, column in enumerate(columns) if not column.is_text]
-    counters = [place for place in numbers if _continues_counter(columns[place], steps)]
+    counters = [place for place in numbers if continues_counter(columns[place], steps)]
     if len(counters) != 1:
         return None
     losses_at = [
-        place for place in numbers if place not in counters and _is_at_level(columns[place], losses)
+        place for place in numbers if place not in counters and is_at_level(columns[place], losses)
     ]
     # The evaluation loss is usually at about the same level, and to the right of it.
     if not losses_at or len(losses_at) > 1 + has_evaluation:
@@ -128,7 +128,7 @@ def _is_other_row(cells: list[str], width: int, counter: int, counts: Floats) ->
     return bool(counts[0] < int(cells[0]) <= 2 * counts[-1] - counts[-2])
 
 
-def _continues_counter(column: Column, steps: Floats) -> bool:
+def continues_counter(column: Column, steps: Floats) -> bool:
     """Return True if a column continues a counter with the same stride."""
     if len(steps) < 2 or not column.present.all() or len(column.values) < 2:
         return False
@@ -138,7 +138,7 @@ def _continues_counter(column: Column, steps: Floats) -> bool:
     return bool(is_next and (own > 0).all() and np.median(own) == stride)
 
 
-def _is_at_level(column: Column, losses: Floats) -> bool:
+def is_at_level(column: Column, losses: Floats) -> bool:
     """Return True if a column begins at the level of the last losses, and is as fractional."""
     last = losses[np.isfinite(losses)][-_LAST_LOSSES:]
     first = column.values[:_FIRST_ROWS]

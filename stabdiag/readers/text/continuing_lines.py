@@ -28,7 +28,6 @@ from stabdiag.readers.text.lines.grammar import TextPart, as_float, is_a_loss
 from stabdiag.readers.text.lines.measure_words import is_other_loss
 from stabdiag.readers.text.lines.tokens import line_fields
 from stabdiag.readers.text.messages.failures import classify_failure, states_failure
-from stabdiag.readers.text.unread_forms import row_form
 
 # At most this many bytes below the last record and above its end are kept, and lines of this
 # length examined.
@@ -42,10 +41,17 @@ _COUNT_IN_LINE: Final = lazy_pattern(
     rb"(?<![\w.:/+-])(?<!\d,)(\d{1,12})"
     rb"(?![\w+-]|[.:]\d|,\)| (?:nan|NaN|inf|NA)(?:s\b| (?!nan|NaN|inf)[A-Za-z]{3}))"
 )
-# The same behind a short word: it201
-_GLUED_COUNT: Final = lazy_pattern(rb"(?<![\w.:/+-])[A-Za-z]{1,5}(\d{1,12})(?![\w+-]|[.]\d)")
+# The same behind a short word: it201, s:201, step/201, model_step201
+_GLUED_COUNT: Final = lazy_pattern(
+    rb"(?<![A-Za-z\d.:/+-])[A-Za-z]{1,12}[_/:]?(\d{1,12})(?![A-Za-z\d+-]|[.]\d)"
+)
 _NAN_WORD: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
-_DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}[.,]\d")
+# Also behind a short word: L2.3, loss/2.3, Lnan
+_GLUED_VALUE: Final = lazy_pattern(
+    rb"(?<![\d.])(?:[-+]?\d{1,9}[.,]\d|(?:(?<![A-Za-z])[A-Za-z]{1,8})?(?:nan|NaN)(?![A-Za-z]))"
+)
+
+_ANY_NUMBER: Final = lazy_pattern(rb"\d[\d.,e+-]{0,40}|(?:nan|NaN)(?![A-Za-z])")
 
 # A line of a loss alone, as print(loss.item()) writes it.
 _LOSS_ALONE: Final = lazy_pattern(rb"[ \t]{0,8}\d{1,9}\.\d{1,20}[ \t\r]{0,8}")
@@ -117,7 +123,7 @@ class ContinuingLines(Copyable):
         furthest = max(last + _MAX_STRIDES * stride, _NEXT_PART * last)
         by_form: dict[bytes, list[tuple[int, bytes, int]]] = defaultdict(list)
         failed: list[tuple[int, bytes, int]] = []
-        for at, line in enumerate(self._below.split(b"\n")):
+        for at, line in enumerate(_with_values(self._below.split(b"\n"))):
             counts = [int(digits) for digits in _COUNT_IN_LINE.findall(line[:_MAX_LINE])]
             glued = map(int, _GLUED_COUNT.findall(line[:_MAX_LINE]))
             following = [count for count in (*counts, *glued) if last < count <= furthest]
@@ -128,8 +134,8 @@ class ContinuingLines(Copyable):
             is_failure = states_failure(line[:_MAX_LINE]) and classify_failure(line) is None
             if is_failure and following[0] in counts:
                 failed.append(entry)
-            if _DECIMAL.search(line) and not evaluation_prefix(line, len(line)):
-                by_form[row_form(line[:_MAX_LINE])].append(entry)
+            if _GLUED_VALUE.search(line) and not evaluation_prefix(line, len(line)):
+                by_form[_form(line[:_MAX_LINE])].append(entry)
         continuing = (
             failed
             or next(
@@ -149,13 +155,13 @@ class ContinuingLines(Copyable):
         by_form: dict[bytes, list[tuple[int, bytes, int]]] = defaultdict(list)
         for at, line in enumerate(self._below.split(b"\n")):
             shown = line[:_MAX_LINE]
-            value = _DECIMAL.search(shown) or _NAN_WORD.search(shown)
+            value = _GLUED_VALUE.search(shown) or _NAN_WORD.search(shown)
             if value is not None and not evaluation_prefix(shown, value.start()):
-                by_form[row_form(shown)].append((at, line, 0))
+                by_form[_form(shown)].append((at, line, 0))
         repeated = {form: rows for form, rows in by_form.items() if len(rows) >= _MIN_OF_A_LOOP}
         if not repeated:
             return []
-        above = {row_form(line[:_MAX_LINE]) for line in self._above.split(b"\n")}
+        above = {_form(line[:_MAX_LINE]) for line in self._above.split(b"\n")}
         return next(
             (
                 lines
@@ -177,6 +183,22 @@ class ContinuingLines(Copyable):
             return []
         values = np.array([float(line) for _, line, _ in lines[:COMPARED_LOSSES]])
         return lines if is_near(np.array(self._losses), values, factor=VERY_NEAR) else []
+
+
+def _form(line: bytes) -> bytes:
+    """Return a line without its numbers, also those that are glued to words."""
+    return _ANY_NUMBER.sub(b"#", line)
+
+
+def _with_values(lines: Sequence[bytes]) -> list[bytes]:
+    """Return lines, where a line of a count without a value is joined with the line below it.
+
+    Epoch 7/90 above 40/40 - 2s - nll: 2.31 is one record.
+    """
+    return [
+        line if _GLUED_VALUE.search(line) else b"%b %b" % (line, below)
+        for line, below in zip(lines, (*lines[1:], b""), strict=True)
+    ]
 
 
 def _continue_count(lines: list[tuple[int, bytes, int]], last: float, stride: float) -> bool:
@@ -204,7 +226,9 @@ def _names_other_loss(line: bytes) -> bool:
 
 def _have_continued_count(lines: Sequence[bytes]) -> bool:
     """Return True if a counter rises from above its start, or restarts while an outer one rises."""
-    counts = [[*map(int, _COUNT_IN_LINE.findall(line))] for line in lines]
+    counts = [
+        [*map(int, (*_COUNT_IN_LINE.findall(line), *_GLUED_COUNT.findall(line)))] for line in lines
+    ]
     columns = [[*column] for column in zip(*counts, strict=False)]
     outer = [column for column in columns if column[0] > 0 and _rises(column)]
     if any(len({*column}) >= _MIN_OUTER_COUNTS and column[0] > _stride(column) for column in outer):

@@ -45,8 +45,37 @@ def test_lines_that_count_on_in_the_same_strides_are_not_ignored(put, head):
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize(
+    "form",
+    [
+        "S{n} C{x}",
+        "st{n} cs{x}",
+        "c:{x},s:{n}",
+        "step/{n}/cost/{x}",
+        "step_{n}_cost_{x}",
+        "wrote net_step{n}_cost{x}.pt",
+        "step.....{n} cost.....{x}",
+    ],
+)
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_counts_and_values_that_are_glued_to_words_are_not_ignored(put, head, form, is_lost):
+    values = (("nan" if is_lost else f"{n / 100:.2f}", n) for n in range(150, 250, 5))
+    lines = [form.format(n=n, x=x) for x, n in values]
+    assert diagnosis(put, head, *lines).severity in ("warning", "error")
+
+
+def test_epochs_above_lines_of_another_name_are_not_ignored(put):
+    lines = [
+        f"step {n}\n40/40 - 2s - criterion_b: {n / 100:.2f} - acc: 0.5" for n in range(150, 250, 5)
+    ]
+    assert diagnosis(put, "text", *lines).slug == "partly-read"
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(
     "lines",
     [
+        [f"layer{n}.weight has {n}.5 k values" for n in range(1, 20)],
+        [f"python3.{n} is installed" for n in range(8, 15)],
         ["Finished after 150 steps, val score nan for class 3"],
         ["nan_to_num was applied to 150 inputs"],
         ["no NaN in 150 batches"],
