@@ -90,6 +90,14 @@ def test_a_loss_that_each_record_writes_as_nan_is_a_warning(tmp_path):
     assert "other-loss-nonfinite" in losses_of_table(tmp_path / "run.csv", "kl", ["nan"] * 400)
 
 
+@pytest.mark.parametrize("count", [1, 3, 12])
+def test_a_loss_that_is_nan_for_a_while_is_a_note(tmp_path, count):
+    texts = ["0.5"] * 120 + ["NaN"] * count + ["0.5"] * (280 - count)
+    findings = losses_of_lines(tmp_path / "log", "kl", texts)
+    assert ("other-loss-nonfinite" in findings) is (count >= 3)
+    assert all(finding.severity in ("ok", "note") for finding in findings.values())
+
+
 @pytest.mark.parametrize("form", ["step {n} loss {a} kl {b}", "Epoch {n} | kl {b} | loss {a}"])
 def test_a_word_behind_a_name_without_a_sign_is_a_missing_value(tmp_path, form):
     path = tmp_path / "run.log"

@@ -125,6 +125,37 @@ def _occasional_failure(case: Case) -> Evidence | None:
                     "truncation, or none of one kind, leave nothing to average.",
                 ),
             )
+    return _passing_failure(case)
+
+
+def _passing_failure(case: Case) -> Evidence | None:
+    """Report a loss that is not finite in several records in a row, and recovers.
+
+    Single records may have had nothing to average, and a table that was converted may have gaps.
+    """
+    if case.history.source.format in _CONVERTED_FORMATS:
+        return None
+    for role in _RISING_ROLES:
+        for series in case.history.group(role).values():
+            bad = ~np.isfinite(series.values)
+            begin, end = int(np.argmax(bad)), len(bad) - int(np.argmax(bad[::-1]))
+            if not bad[begin:end].all() or end - begin < _MIN_BAD:
+                continue
+            if begin < _MIN_FINITE or len(bad) - end < _MIN_FINITE:
+                continue
+            step = int(series.steps[begin])
+            return Evidence(
+                title="Another loss was NaN for a while",
+                severity=Severity.NOTE,
+                because=f"{series.column!r} is not finite in {end - begin} records in a row, from "
+                f"{case.unit} {step} on, and recovers; the loss {_name(case)} is finite.",
+                step=step,
+                measured={"loss": series.column, "not_finite": end - begin},
+                first=Action(
+                    Do.CHECK_LOSS_FUNCTION,
+                    f"Find out what {series.column!r} lacked from {case.unit} {step} on.",
+                ),
+            )
     return None
 
 
