@@ -429,6 +429,11 @@ Node n9 rebooted while in use
 OOM-killed by the host: fit (pid 41)
 pod fit-3 deleted during its work
 Reading the state failed, cannot resume: the checksum differs
+sigkill received by process 41
+Preempting pod fit-0 for a workload of higher priority
+Worker lost: fit-2
+The instance is shutting down for repairs
+GPU hang detected, resetting
 """.splitlines()
 
 

@@ -76,6 +76,9 @@ _PHRASES: Final = lazy_pattern(
     rb"|\b(?:user |keyboard ?)interrupt\b|\bctrl[-+ ]c (?:was )?(?:pressed|received|caught)"
     rb"|\bcaught signal \d|\bsignal \d{1,2} (?:was )?received\b"
     rb"|\bsending sig\w{3,4} to (?:process|pid|job|\d)"
+    rb"|\bsig(?:kill|term|segv|abrt|hup|bus)\b (?:was )?(?:received|caught)\b"
+    rb"|\b(?:nodes?|hosts?|machines?|workers?) lost\b(?! in)"
+    rb"|\b(?:vm|instance|node|host|machine|system|cluster) is (?:shutting|going) down\b"
     rb"|\b(?:problem|error|issue) and (?:needs|has|had) to (?:close|stop|exit)\b"
     rb"|\b(?:training|run|model|optimi[sz]ation|simulation|loss|gradients?|weights) "
     rb"(?:has |have |just )?(?:diverged|exploded|blew up|blown up|collapsed|became undefined)\b"
@@ -101,7 +104,8 @@ _FAILURE_EVENT: Final = (
     rb"|(?:disk|file ?system|volume|quota) (?:is )?full|stale file handle"
     rb"|rendezvous closed|is destroyed|(?:will be|being) stopped in|user defined signal \d"
     rb"|endpoint closed|device lost|is (?:invalid|corrupt(?:ed)?)"
-    rb"|deleted (?:while|during)|stopped working|access violation|was hung|hangup|hung up"
+    rb"|preempting|(?:hang|deadlock) detected|deleted (?:while|during)"
+    rb"|stopped working|access violation|was hung|hangup|hung up"
 )
 # Nouns for a failure, and for what is measured, set or predicted.
 _NOUN: Final = (
