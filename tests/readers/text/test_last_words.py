@@ -434,6 +434,10 @@ Preempting pod fit-0 for a workload of higher priority
 Worker lost: fit-2
 The instance is shutting down for repairs
 GPU hang detected, resetting
+deadlock detected between ranks 0 and 3
+overflow in the backward pass, stopping
+no more disk space for the state
+permission denied while writing the state
 """.splitlines()
 
 

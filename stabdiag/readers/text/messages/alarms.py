@@ -53,7 +53,8 @@ _PHRASES: Final = lazy_pattern(
     rb"(?:[ -](?:time|limit|allocation|quota|request))?\b"
     rb"|\b(?:not enough|insufficient|too little) (?:\w{1,12} ){0,2}(?:memory|space|disk|ram|room"
     rb"|resources)\b|\btoo much (?:\w{1,12} )?memory\b"
-    rb"|\bno (?:heartbeats?|response|answer|reply|space|room)\b(?! (?:issues?|problems?|errors?))"
+    rb"|\bno (?:more )?(?:disk )?(?:heartbeats?|response|answer|reply|space|room)\b"
+    rb"(?! (?:issues?|problems?|errors?))"
     rb"|\b(?:missed|missing|lost) (?:\w{1,12} ){0,3}heartbeats?\b"
     rb"|\bmarked (?:as )?(?:dead|failed|lost|down|unhealthy)\b"
     rb"|\b(?:received|got|caught) (?:an? |the )?(?:\w{1,12} )?(?:termination|preemption|eviction"
@@ -104,7 +105,7 @@ _FAILURE_EVENT: Final = (
     rb"|(?:disk|file ?system|volume|quota) (?:is )?full|stale file handle"
     rb"|rendezvous closed|is destroyed|(?:will be|being) stopped in|user defined signal \d"
     rb"|endpoint closed|device lost|is (?:invalid|corrupt(?:ed)?)"
-    rb"|preempting|(?:hang|deadlock) detected|deleted (?:while|during)"
+    rb"|permission denied|preempting|(?:hang|deadlock) detected|deleted (?:while|during)"
     rb"|stopped working|access violation|was hung|hangup|hung up"
 )
 # Nouns for a failure, and for what is measured, set or predicted.
@@ -175,10 +176,11 @@ _CONDITION_BEFORE: Final = lazy_pattern(
 )
 # Denials of a part of a sentence, and counts of nothing.
 _DENIAL: Final = lazy_pattern(
-    rb"(?<![\w-])(?:no(?! (?:heartbeat|response|answer|reply|space|room|such))|zero"
+    rb"(?<![\w-])(?:no(?! (?:more )?(?:disk )?(?:heartbeat|response|answer|reply|space|room|such))"
+    rb"|zero"
     rb"|(?<!could )(?<!can )not(?! (?:ready|able|responding|reach|enough|found|exist|available"
     rb"|respond|answer|reply|report|return|come|join|arrive)))(?![\w-])"
-    rb"|(?<![\w.#:/-])(?<!gpu )(?<!rank )(?<!node )(?<!device )(?<!task )(?<!worker )"
+    rb"|(?<![\w.#:/-])(?<!gpu )(?<!rank )(?<!ranks )(?<!node )(?<!device )(?<!task )(?<!worker )"
     rb"(?<!host )(?<!step )(?<!trial )(?<!replica )(?<!process )(?<!at )0(?![\w.:/-])"
     # A count in a line of W&B, which has no digits any more.
     rb"|(?<![\w#])# (?:errors|failures|failed)\b"

@@ -45,6 +45,7 @@ _FAILURE_ANCHORS: Final = (
         *(b"nan loss", b"or nan", b"inite", b"infinity", b"Infinity", b"to inf", b"to nan"),
         *(b"not a number", b"no longer a number", b"oss nan", b"oss inf"),
         b"verflow detected",
+        b"verflow in ",
         b"verflow occurred",
         b"verflow found",
         b"verflow encountered",

@@ -108,7 +108,7 @@ _OVERFLOW_REPORT: Final = lazy_pattern(
     rb"|\boverflow(?:ed)?\b[^\n]{0,60}(?:grad|loss|backward|fp16|numerical|floating)"
 )
 _OCCURRED: Final = lazy_pattern(
-    rb"\b(?:detected|found|occurred|encountered|overflowed)\b|!|overflow[.,;]"
+    rb"\b(?:detected|found|occurred|encountered|overflowed)\b|!|overflow(?:[.,;]| in )"
 )
 _GRADIENT_NAME: Final = lazy_pattern(rb"(?<![a-z])(?:grad|gnorm|global.norm)")
 _LOSS_NAME: Final = lazy_pattern(rb"(?<![a-z])loss(?!.?scal)")
