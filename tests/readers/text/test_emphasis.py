@@ -45,6 +45,24 @@ def test_an_emphasized_nan_among_plain_values_is_seen(read, name, begin, end):
     assert [n for n, value in enumerate(values) if math.isnan(value)] == [20]
 
 
+@pytest.mark.parametrize("mark", [" ✓", "↓", " ✅", " ⭐"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        " iteration {0:8d}/ 900 | learning rate: 3.0E-04 | lm loss: {1}{2} | grad norm: 1.2 |\n",
+        "step {0}, loss: {1}{2}, lr: 0.5\n",
+        "step {0} lr 0.5 loss {1}{2}\n",
+    ],
+)
+def test_a_mark_behind_a_value_is_no_part_of_it(read, mark, line):
+    texts = [f"{2 - n / 32:.4f}" for n in range(30)] + ["nan"] * 3
+    marks = [""] * 15 + [mark] * 18
+    lines = (line.format(n, *pair) for n, pair in enumerate(zip(texts, marks, strict=True)))
+    values = read("".join(lines)).values
+    assert values.tolist()[:30] == [float(text) for text in texts[:30]]
+    assert all(map(math.isnan, values[30:]))
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -170,6 +170,13 @@ _LONGEST_TERM: Final = 48
 # 2·31: a point in the middle of its line, as British and Spanish texts print it.
 _MIDDLE_POINT: Final = lazy_pattern(rb"(?<=\d)\xc2\xb7(?=\d)")
 
+# A mark behind the last value, or in front of a delimiter: loss: 2.31 ✓ |
+_MARKS: Final = ("✓", "✔", "✅", "★", "⭐", "↓", "↑", "🔥", "❗")
+_MARK_PARTS: Final = tuple(mark.encode() for mark in _MARKS)
+_VALUE_MARK: Final = lazy_pattern(
+    rb"(?<=[\dnNf])[ \t]?(?:%b)(?=[ \t]{0,8}(?:[|,;)\n\r]|$))" % "|".join(_MARKS).encode()
+)
+
 
 def name_bare_tensors(data: bytes) -> bytes:
     """Return a text with a name for the loss on lines that consist of tensors.
@@ -193,6 +200,8 @@ def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     if may_contain(data, *(text for text, _ in _WRAPPER_ENDS)):
         data = _unwrap_values(data)
+    if may_contain(data, *_MARK_PARTS):
+        data = _VALUE_MARK.sub(b"", data)
     if may_contain(data, b"\xc2\xb7"):
         data = _MIDDLE_POINT.sub(b".", data)
     if may_contain(data, b", numpy="):
