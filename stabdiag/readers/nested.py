@@ -14,8 +14,8 @@ Record = dict[str, object]
 # The keys of the name of a measurement.
 _NESTED_NAME_KEYS: Final = ("name", "metric", "key", "tag")
 
-# A name and its value.
-_PAIR: Final = 2
+# A list of two is a name and its value.
+_NAME_AND_VALUE: Final = 2
 
 # The keys of a level in order of first appearance; None marks a value at that level.
 Tree = dict[str | None, "Tree"]
@@ -67,7 +67,7 @@ def named_values(items: list[object]) -> Record:
     """
     values: Record = {}
     for item in items:
-        if isinstance(item, list) and len(item) == _PAIR and isinstance(item[0], str):
+        if isinstance(item, list) and len(item) == _NAME_AND_VALUE and isinstance(item[0], str):
             values[item[0]] = item[1]
             continue
         if not isinstance(item, dict) or "value" not in item:

@@ -47,11 +47,11 @@ _GLUED_COUNT: Final = lazy_pattern(
 )
 _NAN_WORD: Final = lazy_pattern(rb"(?i)(?<![a-z])nan(?![a-z])")
 # Also behind a short word: L2.3, loss/2.3, Lnan
-_GLUED_VALUE: Final = lazy_pattern(
+_COUNTED_VALUE: Final = lazy_pattern(
     rb"(?<![\d.])(?:[-+]?\d{1,9}[.,]\d|(?:(?<![A-Za-z])[A-Za-z]{1,8})?(?:nan|NaN)(?![A-Za-z]))"
 )
 
-_ANY_NUMBER: Final = lazy_pattern(rb"\d[\d.,e+-]{0,40}|(?:nan|NaN)(?![A-Za-z])")
+_NUMBER_OR_NAN: Final = lazy_pattern(rb"\d[\d.,e+-]{0,40}|(?:nan|NaN)(?![A-Za-z])")
 
 # A line of a loss alone, as print(loss.item()) writes it.
 _LOSS_ALONE: Final = lazy_pattern(rb"[ \t]{0,8}\d{1,9}\.\d{1,20}[ \t\r]{0,8}")
@@ -134,7 +134,7 @@ class ContinuingLines(Copyable):
             is_failure = states_failure(line[:_MAX_LINE]) and classify_failure(line) is None
             if is_failure and following[0] in counts:
                 failed.append(entry)
-            if _GLUED_VALUE.search(line) and not evaluation_prefix(line, len(line)):
+            if _COUNTED_VALUE.search(line) and not evaluation_prefix(line, len(line)):
                 by_form[_form(line[:_MAX_LINE])].append(entry)
         continuing = (
             failed
@@ -155,7 +155,7 @@ class ContinuingLines(Copyable):
         by_form: dict[bytes, list[tuple[int, bytes, int]]] = defaultdict(list)
         for at, line in enumerate(self._below.split(b"\n")):
             shown = line[:_MAX_LINE]
-            value = _GLUED_VALUE.search(shown) or _NAN_WORD.search(shown)
+            value = _COUNTED_VALUE.search(shown) or _NAN_WORD.search(shown)
             if value is not None and not evaluation_prefix(shown, value.start()):
                 by_form[_form(shown)].append((at, line, 0))
         repeated = {form: rows for form, rows in by_form.items() if len(rows) >= _MIN_OF_A_LOOP}
@@ -187,7 +187,7 @@ class ContinuingLines(Copyable):
 
 def _form(line: bytes) -> bytes:
     """Return a line without its numbers, also those that are glued to words."""
-    return _ANY_NUMBER.sub(b"#", line)
+    return _NUMBER_OR_NAN.sub(b"#", line)
 
 
 def _with_values(lines: Sequence[bytes]) -> list[bytes]:
@@ -196,7 +196,7 @@ def _with_values(lines: Sequence[bytes]) -> list[bytes]:
     Epoch 7/90 above 40/40 - 2s - nll: 2.31 is one record.
     """
     return [
-        line if _GLUED_VALUE.search(line) else b"%b %b" % (line, below)
+        line if _COUNTED_VALUE.search(line) else b"%b %b" % (line, below)
         for line, below in zip(lines, (*lines[1:], b""), strict=True)
     ]
 

@@ -171,10 +171,10 @@ _LONGEST_TERM: Final = 48
 _MIDDLE_POINT: Final = lazy_pattern(rb"(?<=\d)\xc2\xb7(?=\d)")
 
 # A mark behind the last value, or in front of a delimiter: loss: 2.31 ✓ |
-_MARKS: Final = ("✓", "✔", "✅", "★", "⭐", "↓", "↑", "🔥", "❗")
-_MARK_PARTS: Final = tuple(mark.encode() for mark in _MARKS)
+_VALUE_MARKS: Final = ("✓", "✔", "✅", "★", "⭐", "↓", "↑", "🔥", "❗")
+_MARK_PARTS: Final = tuple(mark.encode() for mark in _VALUE_MARKS)
 _VALUE_MARK: Final = lazy_pattern(
-    rb"(?<=[\dnNf])[ \t]?(?:%b)(?=[ \t]{0,8}(?:[|,;)\n\r]|$))" % "|".join(_MARKS).encode()
+    rb"(?<=[\dnNf])[ \t]?(?:%b)(?=[ \t]{0,8}(?:[|,;)\n\r]|$))" % "|".join(_VALUE_MARKS).encode()
 )
 
 
