@@ -6,17 +6,16 @@ the file. The values show it, since the counter, the rate or the loss continues 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from stabdiag.model.arrays import Floats
 from stabdiag.model.events import Event, EventCode, EventKind, LeftOut
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import NO_ROWS, Column, Columns
+from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.later_forms.continuation import CLOCK_ROLES, first_records
 from stabdiag.readers.later_forms.stacked import stacked
 from stabdiag.readers.later_forms.unnamed_rows import continues_counter, is_at_level
@@ -62,7 +61,7 @@ def with_moved_columns(columns: Columns) -> Columns:
 
 
 def _first_other_row(counter: Column, loss: Column) -> int | None:
-    """Return the first row where the counter is not a count, or the loss is far below all above."""
+    """Return the first row where the counter is not one, or the loss stays far below all above."""
     counts = counter.values
     is_count = counter.present & (counts == np.floor(counts))
     is_count[1:] &= counts[1:] >= counts[:-1]
@@ -120,17 +119,16 @@ def _joined(
 
 def _last_records(columns: Columns, row: int) -> Columns:
     """Return the columns without the records above a row."""
-    load: Callable[[str], Column] = columns.load
 
     def cut(name: str) -> Column:
-        column = load(name)
-        strays: Floats = column.stray_rows
+        column = columns.load(name)
+        strays = column.stray_rows
         return replace(
             column,
             values=column.values[row:],
             present=column.present[row:],
             null=column.null[row:],
-            stray_rows=strays[strays >= row] - row if len(strays) else NO_ROWS,
+            stray_rows=strays[strays >= row] - row,
         )
 
     return replace(columns, rows=columns.rows - row, load=cut)
