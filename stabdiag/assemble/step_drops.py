@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.records import MIN_RECORDS
+from stabdiag.assemble.records import MIN_RECORDS, USUAL_FRACTION
 from stabdiag.model.events import Event, EventKind
 
 if TYPE_CHECKING:
@@ -100,10 +100,11 @@ class StepWalk:
         old, new = self.losses[begin:position], self.losses[position : position + MIN_RECORDS]
         # If steps are epochs, a loss that rises by more than it ever did belongs to another run.
         rises = self.of_epochs and new[0] - old[-1] > np.fmax.reduce(np.diff(old), initial=0.0)
+        falls = self.of_epochs and _drops_far(old, float(new[0]))
         # An excerpt of later epochs is followed by the first epoch of another run, and so are
         # epochs without a loss.
         begins = self.of_epochs and to <= 1 and (first > 1 or not np.isfinite(old).any())
-        is_new_run = rises or begins or starts_over(old, new, turns=self.turns)
+        is_new_run = rises or falls or begins or starts_over(old, new, turns=self.turns)
         return _StepDrop.NEW_RUN if is_new_run else _StepDrop.RESTART
 
 
@@ -139,6 +140,15 @@ def starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
     # A loss that falls fast is soon nearer to the end, but not by its ratio.
     begins_high = abs(new[0] - old[0]) <= abs(new[0] - old[-1])
     return bool(begins_high and 0 < start * end <= restart**2 and min(start, restart) > 0)
+
+
+def _drops_far(old: Floats, new: float) -> bool:
+    """Return True if most of a loss is suddenly gone, and it never fell as far before."""
+    x = np.append(old, new)
+    if not np.isfinite(x).all() or x.min() <= 0:
+        return False
+    falls = 1 - x[1:] / x[:-1]
+    return bool(falls[-1] >= max(USUAL_FRACTION, falls.max()))
 
 
 def _level(losses: Floats) -> float:
