@@ -23,8 +23,13 @@ _BAR_WITH_LOSS: Final = rb" {0,8}(\d{1,9})/(\d{1,9}) %b(%b)[^\n]{0,400}" % (
 _EPOCHS_AND_BARS: Final = lazy_pattern(rb"(?m)^(?:%b|%b)" % (_EPOCH_OF_BARS, _BAR_WITH_LOSS))
 _MAX_STATES: Final = 100_000
 # What a program prints of a test below its bar, with more digits: loss : 0.3901234
-_PRINTED_LOSS: Final = lazy_pattern(
-    rb"(?m)^ {0,8}loss ?[:=] {0,4}(%b)[ \t\r]{0,8}$" % NUMBER_PATTERN
+_PRINTED_VALUE: Final = lazy_pattern(
+    rb"(?m)^ {0,8}[A-Za-z][A-Za-z_]{1,20} ?[:=] {0,4}(%b)[ \t\r]{0,8}$" % NUMBER_PATTERN
+)
+_VALUE_OF_BAR: Final = lazy_pattern(rb": (%b)" % NUMBER_PATTERN)
+# Epoch 00007: val_loss improved from 2.41 to 2.39, below the bar of this epoch
+_CHECKPOINT_BELOW_BAR: Final = (
+    rb"(?m)^( {0,8}(?:# ?)?)Epoch \d{1,6}(?=: \w{1,40} (?:improved|did not improve) from )"
 )
 # At most this many tests are marked: one of each model, in a log of several.
 _MAX_TESTS: Final = 20
@@ -42,14 +47,14 @@ def find_test_bars(data: bytes) -> tuple[Normalization, ...]:
     fitted: set[bytes] = set()
     tested: dict[bytes, None] = {}
     lines: dict[bytes, None] = {}
-    # The losses of tests, by where their bars end.
-    tests: dict[int, bytes] = {}
+    # The values of tests, by where their bars end.
+    tests: dict[int, list[bytes]] = {}
     total = last_loss = b""
-    is_below = is_full = False
+    has_headings = is_below = is_full = False
     for match in islice(_EPOCHS_AND_BARS.finditer(data), _MAX_STATES):
         position, bar_total, loss = match.groups()
         if position is None:
-            is_below, is_full, total = True, False, b""
+            has_headings, is_below, is_full, total = True, True, False, b""
         # A paste may begin below the heading of its epoch.
         elif not (is_below := is_below or _VALIDATES in match[0]):
             continue
@@ -64,27 +69,31 @@ def find_test_bars(data: bytes) -> tuple[Normalization, ...]:
         else:
             is_full |= position == total
             last_loss = loss
-        tests |= {match.end(): loss} if bar_total in tested or match[0] in lines else {}
+        if bar_total in tested or match[0] in lines:
+            tests[match.end()] = _VALUE_OF_BAR.findall(match[0])
     totals = [total for total in tested if total not in fitted][:_MAX_TESTS]
     patterns = [rb"(?=\d{1,9}/%b (?:-|\[|\xe2))" % total for total in totals]
     patterns += [rb"(?=%b$)" % re.escape(line.lstrip()) for line in [*lines][:_MAX_TESTS]]
     patterns += [rb"(?=%b$)" % re.escape(line) for line in _find_printed(data, tests)]
-    return tuple(Normalization((), rb"(?m)^ {0,8}%b" % pattern, b"Test: ") for pattern in patterns)
+    # The heading of an epoch is above its bar, and a checkpoint below it is not another one.
+    below = [Normalization((), _CHECKPOINT_BELOW_BAR, rb"\1Checkpoint")] if has_headings else []
+    tests_of = (Normalization((), rb"(?m)^ {0,8}%b" % pattern, b"Test: ") for pattern in patterns)
+    return (*below, *tests_of)
 
 
-def _find_printed(data: bytes, tests: Mapping[int, bytes]) -> list[bytes]:
-    """Return the lines below the bars of tests that print the loss of one again."""
+def _find_printed(data: bytes, tests: Mapping[int, list[bytes]]) -> list[bytes]:
+    """Return the lines below the bars of tests that print a value of one again."""
     begin = min(tests, default=len(data))
-    rounded = {loss for loss in tests.values() if b"." in loss}
-    printed = islice(_PRINTED_LOSS.finditer(data, begin), _MAX_TESTS)
+    rounded = {value for values in tests.values() for value in values if b"." in value}
+    printed = islice(_PRINTED_VALUE.finditer(data, begin), _MAX_TESTS)
     return [
         match[0].strip()
         for match in printed
-        if any(_is_rounded_loss(as_float(match[1]), loss) for loss in rounded)
+        if any(_is_rounded(as_float(match[1]), value) for value in rounded)
     ]
 
 
-def _is_rounded_loss(number: float, rounded: bytes) -> bool:
+def _is_rounded(number: float, rounded: bytes) -> bool:
     """Return True if a number is another one without its last digits."""
     digits = len(rounded.partition(b".")[2])
     return rounded.replace(b".", b"").isdigit() and round(number, digits) == float(rounded)
