@@ -259,7 +259,7 @@ ROLES: tuple[Role, ...] = (
         "eval_accuracy",
         "fraction of the held-out examples that are right",
         " ".join(
-            f"{split}_{name}" for name in word_list(_ACCURACIES) for split in _EVALUATION_PREFIXES
+            f"{split}_{name}" for split in _EVALUATION_PREFIXES for name in word_list(_ACCURACIES)
         )
         + " validation_main_accuracy",
         training=False,
