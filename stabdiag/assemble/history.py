@@ -289,7 +289,7 @@ class _OrderedLog:
         return History(
             series=series,
             events=all_events,
-            unit=step_unit(all_events),
+            unit=step_unit(all_events, columns.counter),
             repeated_steps=tuple(_repeated_steps(losses, order, number)),
             config={**fixed_settings(columns, taken, run), **columns.config},
             loss_kind=loss_kind(

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.counter_names import counter_unit, counts_games
 
 
 class EventKind(StrEnum):
@@ -121,11 +122,15 @@ class LeftOut:
         )
 
 
-def step_unit(events: Iterable[Event]) -> str:
-    """Return the name of a step in a log with these events."""
+def step_unit(events: Iterable[Event], counter: str = "") -> str:
+    """Return the name of a step in a log with these events.
+
+    The ``counter`` of a text may count episodes or games.
+    """
     units = {
         EventCode.EPOCHS_AS_STEPS: "epoch",
         EventCode.EPISODES_AS_STEPS: "episode",
         EventCode.ROUNDS_AS_STEPS: "round",
     }
-    return next((units[event.code] for event in events if event.code in units), "step")
+    of_text = counter_unit(counter) if counts_games(counter) else "step"
+    return next((units[event.code] for event in events if event.code in units), of_text)
