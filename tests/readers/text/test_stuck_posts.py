@@ -122,3 +122,47 @@ def test_scores_of_a_split_are_those_of_its_losses(diagnosed):
     series = diagnosed([line for n in range(1, 6) for line in table(n)]).history.series
     assert series["eval_loss"].values[0] == pytest.approx(1.3)
     assert series["eval_accuracy"].values.tolist() == [0.141, 0.142, 0.143, 0.144, 0.145]
+
+
+@pytest.mark.parametrize(("word", "unit"), [("Episode", "episode"), ("Game number:", "game")])
+def test_rewards_are_reported_by_their_episode(diagnosed, word, unit):
+    report = diagnosed(f"{word} {n}, Average reward: {10 + n / 4}" for n in range(30, 42))
+    assert report.diagnosis.summary.startswith(f"12 rewards from {unit} 30 to 41.")
+
+
+def test_a_run_after_another_one_at_a_fraction_of_its_loss(diagnosed):
+    losses = ([0.71, 0.70, 0.70, 0.69], [0.07, 0.07, 0.06, 0.06])
+    report = diagnosed(
+        f"epoch: {10 * n} Train loss: {loss + n / 10000:.5f} Val loss: {loss + 0.05:.5f}"
+        for run in losses
+        for n, loss in enumerate(run, start=1)
+    )
+    assert report.history.source.attempts == 2
+    assert report.history.series["loss"].steps.tolist() == [10, 20, 30, 40]
+
+
+def test_a_paste_that_begins_below_the_heading_of_an_epoch(diagnosed):
+    def epoch(number):
+        loss = 2 - number / 20
+        yield f"189/189 [==============================] - 12s - loss: {loss} - val_loss: {loss}"
+        yield f"Epoch 0000{number}: val_loss improved from {loss + 0.05} to {loss}, saving model"
+
+    lines = [*epoch(6)]
+    for number in (7, 8, 9):
+        lines += [f"Epoch {number}/100", *epoch(number)]
+    assert diagnosed(lines).history.series["loss"].steps.tolist() == [6, 7, 8, 9]
+
+
+def test_the_printed_values_of_a_test_are_not_of_the_training(diagnosed):
+    lines = [
+        "Epoch 1/2",
+        "90/90 [=====] - 1s - loss: 0.4 - acc: 0.81 - val_loss: 0.5 - val_acc: 0.7",
+    ]
+    lines += [
+        "Epoch 2/2",
+        "90/90 [=====] - 1s - loss: 0.3 - acc: 0.91 - val_loss: 0.6 - val_acc: 0.6",
+    ]
+    lines += ["31/31 [=====] - 0s - loss: 0.5512 - acc: 0.6512"]
+    series = diagnosed([*lines, "loss :  0.55123", "accuracy :  0.65117"]).history.series
+    assert series["accuracy"].values.tolist() == [0.81, 0.91]
+    assert series["eval_accuracy"].values[-1] != 0.65117
