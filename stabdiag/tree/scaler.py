@@ -12,6 +12,7 @@ from stabdiag.stats.course import change_of_halves
 from stabdiag.stats.quantiles import distinct, median, usual_gap
 from stabdiag.stats.standards import (
     CLEAR_RATIO,
+    HUNDREDFOLD,
     MIN_CONSECUTIVE,
     NEGLIGIBLE,
     QUARTER,
@@ -204,6 +205,8 @@ def find_overflows(case: Case) -> Overflows:
     search = np.repeat(at[early], np.minimum(times[early], _MOST_HALVINGS))[:_MOST_HALVINGS]
     # A single loss has no stride.
     stride = max(case.stride, 1.0 if scale is None else usual_gap(scale.steps))
+    is_later = scale is not None and _is_later_part(begin, scale)
+    search = search[:0] if is_later else search
     calibrating = _calibration(search, begin, end, stride, has_scale=scale is not None)
     interval, source = _interval(case, scale)
     after = _position(times, calibrating)
@@ -220,6 +223,11 @@ def find_overflows(case: Case) -> Overflows:
         interval_from=source,
         expected=max((last - first) / interval / covered, float(len(grew))),
     )
+
+
+def _is_later_part(begin: int, scale: Series) -> bool:
+    """Return True if a log begins after the calibration: no scaler starts below a hundred."""
+    return begin > 2 * PAUSE and 0 < scale.finite().values[:1].max(initial=0.0) < HUNDREDFOLD
 
 
 def _calibration(search: Ints, begin: int, end: int, stride: float, *, has_scale: bool) -> int:

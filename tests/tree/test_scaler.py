@@ -213,6 +213,17 @@ def noisy(steps, scale, **extra):
     return {"step": steps, "loss": 2.0 + noise, "loss_scale": scales, **extra}
 
 
+@pytest.mark.parametrize(
+    ("begin", "scale", "calibrating"),
+    [(600, 64.0, 0), (0, 64.0, 4), (600, 65536.0, 4), (600, 128.0, 4)],
+)
+def test_a_low_scale_in_a_later_part_of_a_run_is_not_calibrating(begin, scale, calibrating):
+    at = begin + np.arange(60)
+    log = noisy(at, scale / 2.0 ** np.minimum(np.arange(60), 4))
+    answer = answer_to(diagnose(log, dtype="fp16"), "Q3.1")
+    assert answer.measured["while_calibrating"] == calibrating
+
+
 def test_skipped_steps_are_overflows_in_fp16():
     at = np.arange(400)
     log = noisy(at, 16384.0, skipped=(at % 20 == 13).astype(float))
