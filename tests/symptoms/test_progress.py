@@ -843,3 +843,28 @@ def test_a_low_accuracy_is_normal_among_many_answers(symptom, loss, right, gain,
         "eval_accuracy": right - gain * (1 - at / 11),
     }
     assert (symptom("no-progress", run) is not None) == is_present
+
+
+@pytest.mark.parametrize(
+    ("scores", "is_reported"),
+    [
+        ({"HR@50": np.linspace(0.34, 0.24, 20)}, True),
+        ({"val_acc": [0.3, *np.linspace(0.74, 0.5, 19)]}, True),
+        ({"val_wer": np.linspace(20, 31, 20)}, True),
+        ({"HR@50": np.linspace(0.34, 0.24, 7)}, False),  # too few
+        ({"HR@50": np.linspace(0.34, 0.3, 20)}, False),  # a small fall
+        ({"HR@50": [0.34] * 6 + [0.24] * 14}, False),  # a jump
+        ({"train_acc": np.linspace(0.74, 0.5, 20)}, False),
+        ({"precision": np.linspace(0.9, 0.6, 20), "recall": np.linspace(0.1, 0.6, 20)}, False),
+        ({"val_acc": np.linspace(0.74, 0.5, 20), "reward": np.linspace(1, 9, 20)}, False),
+    ],
+)
+def test_a_held_out_score_that_declines_while_the_loss_falls_is_a_warning(scores, is_reported):
+    count = min(map(len, scores.values()))
+    run = {"epoch": np.arange(count), "loss": 0.6 * 0.8 ** np.arange(count)} | scores
+    findings = {finding.slug: finding for finding in stabdiag.diagnose(run).findings}
+    assert ("score-collapsed" in findings) == is_reported
+    if is_reported:
+        finding = findings["score-collapsed"]
+        assert finding.title == "A score gets worse while the loss falls"
+        assert finding.severity.value == "warning"

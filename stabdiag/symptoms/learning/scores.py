@@ -7,19 +7,22 @@ from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.roles.names import is_perplexity, name_words
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.course import measure_course, moving_medians, position_after
-from stabdiag.stats.quantiles import diff_sigma
+from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CONTEXT_POINTS,
     FIFTH,
     HALF,
     MAX_CHANCE,
+    MAX_CHANCE_OF_MANY,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
     NEGLIGIBLE,
@@ -82,9 +85,9 @@ def _few_scores(case: Case) -> str:
 )
 def score_collapsed(case: Case) -> Evidence | None:
     """Did a score lose most of what it had gained, and stay down, or go NaN?"""
-    collapses = (_collapse(case, score) for score in scores(case))
-    collapse = next((evidence for evidence in collapses if evidence is not None), None)
-    return collapse or _not_finite(case)
+    found = (judge(case, score) for judge in (_collapse, _decline) for score in scores(case))
+    first = next((evidence for evidence in found if evidence is not None), None)
+    return first or _not_finite(case)
 
 
 def _not_finite(case: Case) -> Evidence | None:
@@ -110,15 +113,9 @@ def _not_finite(case: Case) -> Evidence | None:
 
 def _collapse(case: Case, score: Score) -> Evidence | None:
     useless = _useless(score)
-    good, steps = score.goodness - useless, score.series.steps
-    if len(good) < _MIN_SCORES:
+    if len(score.series) < _MIN_SCORES:
         return None
-    medians, onsets = f"medians of {MIN_CONSECUTIVE}", steps
-    if len(good) > _MAX_SINGLE_SCORES:
-        # The score of a single batch or of a few games is mostly noise.
-        parts = measure_course(good, _MAX_SINGLE_SCORES)
-        good, onsets, steps = parts.levels, steps[parts.starts], steps[parts.ends]
-        medians = f"medians over {MIN_CONSECUTIVE * parts.size} values"
+    good, onsets, steps, medians = _course(score, useless)
     # The best value may be luck, so the best level of three in a row is used.
     level = moving_medians(good)
     at = int(np.argmax(level))
@@ -157,6 +154,75 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
             checkpoint=step,
         ),
         severity=Severity.WARNING if is_low else None,
+    )
+
+
+def _course(score: Score, useless: float) -> tuple[Floats, Ints, Ints, str]:
+    """Return the course of a score above a useless one, the steps of its parts, and their name.
+
+    The score of a single batch or of a few games is mostly noise.
+    """
+    good, steps = score.goodness - useless, score.series.steps
+    if len(good) <= _MAX_SINGLE_SCORES:
+        return good, steps, steps, f"medians of {MIN_CONSECUTIVE}"
+    parts = measure_course(good, _MAX_SINGLE_SCORES)
+    medians = f"medians over {MIN_CONSECUTIVE * parts.size} values"
+    return parts.levels, steps[parts.starts], steps[parts.ends], medians
+
+
+def _decline(case: Case, score: Score) -> Evidence | None:
+    """Report a held-out score that gets steadily worse while the loss falls, as from overfitting.
+
+    Evaluation losses show it better, and a policy or a generator has no such loss.
+    """
+    history, loss = case.history, case.loss
+    if not score.is_heldout or "eval_loss" in history.series or "reward" in history.series:
+        return None
+    if history.loss_kind is LossKind.ADVERSARIAL or len(score.series) < MIN_SAMPLE:
+        return None
+    useless = _useless(score)
+    good, _, steps, medians = _course(score, useless)
+    level = moving_medians(good)
+    at = int(np.argmax(level))
+    best, last = float(level[at]), float(level[-1])
+    low, high = sorted((abs(best), abs(last)))
+    lost = best - last
+    if low > (1 - FIFTH) * high or lost <= BEYOND_CHANCE * diff_sigma(good):
+        return None
+    if best > 0 and best < _LEAST_BEST * score.scale:
+        return None
+    # Memorization is gradual: no jump accounts for half of it.
+    jump = float(np.diff(level[at:]).min(initial=0.0))
+    if mann_kendall(-good[at + 1 :]) > MAX_CHANCE_OF_MANY or jump < -HALF * lost:
+        return None
+    step = int(steps[at + MIN_CONSECUTIVE - 1])
+    begun, now = loss.until(step).values[-MIN_CONSECUTIVE:], loss.values[-MIN_CONSECUTIVE:]
+    if not len(begun) or not 0 < median(now) < HALF * median(begun):
+        return None
+    # Of precision and recall, one may rise at the cost of the other.
+    gains = (other.later_gain(step) for other in scores(case) if other.is_heldout)
+    if any(gain is not None and gain > 0 for gain in gains):
+        return None
+    best_value, last_value = (value * score.direction + useless for value in (best, last))
+    return Evidence(
+        title="A score gets worse while the loss falls",
+        because=f"{score.name!r} was {num(best_value)} at {case.unit} {step} and is "
+        f"{num(last_value)} at the end ({case.unit} {int(steps[-1])}, {medians}), while the loss "
+        f"went from {num(median(begun))} to {num(median(now))}: this looks like overfitting.",
+        step=step,
+        measured={"best": best_value, "last": last_value},
+        first=Action(
+            Do.STOP_EARLY,
+            f"Keep the checkpoint nearest to {case.describe(step)}, and stop there: since then "
+            "only the loss of the training has improved.",
+            also=(Do.KEEP_CHECKPOINT,),
+            checkpoint=step,
+        ),
+        next_actions=(
+            Action(Do.REGULARIZE, "Add regularization (weight decay, dropout), or more data."),
+            *score_collapsed.next_actions[:1],
+        ),
+        severity=Severity.WARNING,
     )
 
 

@@ -80,9 +80,9 @@ def _min_identical(case: Case) -> int:
         # A Dice, hinge or margin loss without a gradient stays at 1. A loss of 0 from the first
         # record on is not rounded: no untrained model is perfect.
         return min(points, MIN_CONSECUTIVE if _is_zero(x[0]) else MIN_SAMPLE)
-    if len(x) and not x[-1] and _falls_to_zero_at_once(x):
-        return min(points, MIN_SAMPLE)
     is_epochs = case.history.counts_epochs
+    if len(x) and not x[-1] and _falls_to_zero_at_once(x):
+        return min(points, FEW_EVENTS + 1 if is_epochs else MIN_SAMPLE)
     fell = not len(x) or x[-1] < (1 - NEGLIGIBLE) * x[0]
     if fell or (x[-1] and digits(_written(float(x[-1]))) < MIN_EXACT_DIGITS):
         return min(points, MIN_SAMPLE) if is_epochs else points

@@ -166,3 +166,17 @@ def test_the_printed_values_of_a_test_are_not_of_the_training(diagnosed):
     series = diagnosed([*lines, "loss :  0.55123", "accuracy :  0.65117"]).history.series
     assert series["accuracy"].values.tolist() == [0.81, 0.91]
     assert series["eval_accuracy"].values[-1] != 0.65117
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_reported"),
+    [
+        ([2410.25, 0.0, 512.75, 0.0, 0.0, 0.0, 0.0, 0.0], True),
+        ([2410.25, 0.0, 512.75, 0.0, 0.0, 0.0], False),
+        ([2410.25, 512.75, 40.5, 2.125, 0.0, 0.0, 0.0, 0.0], False),  # gradually
+    ],
+)
+def test_epochs_whose_loss_jumps_to_zero_are_an_error(diagnosed, losses, is_reported):
+    lines = (f"Epoch {i}/9\n80/80 [===] - 2s - loss: {x:.4f}" for i, x in enumerate(losses, 1))
+    report = diagnosed(lines)
+    assert (report.diagnosis.slug == "loss-constant") == is_reported
