@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, times
 from stabdiag.stats.course import end_level, evaluation_level, late_level
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import MIN_CONSECUTIVE, TWICE
+from stabdiag.stats.standards import FIFTH, MIN_CONSECUTIVE, TWICE
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import SHOWN_SCORES
 from stabdiag.tree.scores import scores
@@ -13,7 +14,7 @@ from stabdiag.tree.scores import scores
 
 def describe_evaluations(case: Case) -> tuple[str, ...]:
     """Return sentences about the evaluations of a run; those that do not apply are empty."""
-    return _best_evaluation(case), _best_score(case), _gap(case)
+    return _best_evaluation(case), _best_score(case), _gap(case) or _score_gap(case)
 
 
 def _best_evaluation(case: Case) -> str:
@@ -65,4 +66,23 @@ def _gap(case: Case) -> str:
     return (
         f"The evaluation loss ends at {times(last / train)} the training loss: both are computed "
         "differently, or the model memorizes."
+    )
+
+
+def _score_gap(case: Case) -> str:
+    """State how far the evaluation accuracy ends below the one of the training, else return ""."""
+    train, heldout = (case.history.finite(role) for role in ("accuracy", "eval_accuracy"))
+    if min(len(train), len(heldout)) < MIN_CONSECUTIVE:
+        return ""
+    # One of them may be in percent.
+    if full_scale(float(train.values.max())) != full_scale(float(heldout.values.max())):
+        return ""
+    right, carried = float(train.values[-1]), float(heldout.values[-1])
+    usual, usual_heldout = (median(series.values[-MIN_CONSECUTIVE:]) for series in (train, heldout))
+    least = FIFTH * full_scale(float(train.values.max()))
+    if min(right - carried, usual - usual_heldout) < least:
+        return ""
+    return (
+        f"{heldout.column!r} ends at {num(carried)}, far below {train.column!r} at {num(right)}: "
+        "the model memorizes, or the data differ."
     )

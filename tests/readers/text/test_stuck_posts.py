@@ -180,3 +180,28 @@ def test_epochs_whose_loss_jumps_to_zero_are_an_error(diagnosed, losses, is_repo
     lines = (f"Epoch {i}/9\n80/80 [===] - 2s - loss: {x:.4f}" for i, x in enumerate(losses, 1))
     report = diagnosed(lines)
     assert (report.diagnosis.slug == "loss-constant") == is_reported
+
+
+@pytest.mark.parametrize(
+    ("right", "carried", "words"),
+    [
+        (0.98, 0.52, "'test_acc' ends at 0.52, far below 'train_acc' at 0.98: the model memorizes"),
+        (98.5, 52.0, "'test_acc' ends at 52, far below 'train_acc' at 98.5: the model memorizes"),
+        (0.98, 0.81, ""),
+        (98.5, 0.52, ""),  # in percent
+    ],
+)
+def test_a_test_accuracy_far_below_the_one_of_the_training_is_named(
+    diagnosed, right, carried, words
+):
+    def part(i):
+        return 1 - 0.5 * 0.6**i
+
+    report = diagnosed(
+        f"Epoch {i}: train_loss {1.4 * 0.7**i:.4f} train_acc {right * part(i):.4f} "
+        f"test_acc {carried * part(i):.4f}"
+        for i in [*range(30), 99]
+    )
+    assert report.diagnosis.slug == "healthy"
+    assert ("far below" in report.diagnosis.summary) == bool(words)
+    assert words in report.diagnosis.summary
