@@ -189,7 +189,7 @@ def _decline(case: Case, score: Score) -> Evidence | None:
     lost = best - last
     if low > (1 - FIFTH) * high or lost <= BEYOND_CHANCE * diff_sigma(good):
         return None
-    if best > 0 and best < _LEAST_BEST * score.scale:
+    if 0 < best < _LEAST_LOSS * score.scale:
         return None
     # Memorization is gradual: no jump accounts for half of it.
     jump = float(np.diff(level[at:]).min(initial=0.0))

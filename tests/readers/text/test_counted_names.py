@@ -111,7 +111,7 @@ def test_a_part_whose_number_never_recurs_counts(put):
     [
         ("Loss after mini-batch {n:5d}: {loss}", "step"),
         ("cost after minibatch {n}: {loss}", "step"),
-        ("Loss in game {n}: {loss}", "step"),
+        ("Loss in game {n}: {loss}", "game"),
         ("Loss after {n} iterations: {loss}", "step"),
         ("Average loss after {n} steps = {loss}", "step"),
         ("Train loss at {n} updates is {loss}", "step"),

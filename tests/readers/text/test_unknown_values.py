@@ -386,18 +386,18 @@ def test_a_numbered_list_of_models_is_no_log(diagnosed):
 
 
 @pytest.mark.parametrize(
-    "form",
+    ("form", "unit"),
     [
-        "step {n} avg_r: {value}, avg_l: 0.02, avg_q: 0.1\n",
-        "Ep: {n} | Ep_r: {value} | w01\n",
-        "Ep {n} | score: {value} | eps: 0.9\n",
+        ("step {n} avg_r: {value}, avg_l: 0.02, avg_q: 0.1\n", "step"),
+        ("Ep: {n} | Ep_r: {value} | w01\n", "episode"),
+        ("Ep {n} | score: {value} | eps: 0.9\n", "episode"),
     ],
 )
-def test_letters_of_rewards_are_read(diagnosed, form):
+def test_letters_of_rewards_are_read(diagnosed, form, unit):
     report = diagnosed(lines(form, FALLING))
     assert report.history.series["reward"].values.tolist() == pytest.approx(FALLING)
     assert report.history.series["reward"].steps.tolist() == [*range(1, 13)]
-    assert report.history.unit == "step"
+    assert report.history.unit == unit
 
 
 def test_the_recall_of_a_split_is_no_reward(diagnosed):

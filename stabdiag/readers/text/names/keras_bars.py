@@ -23,7 +23,7 @@ _BAR_WITH_LOSS: Final = rb" {0,8}(\d{1,9})/(\d{1,9}) %b(%b)[^\n]{0,400}" % (
 _EPOCHS_AND_BARS: Final = lazy_pattern(rb"(?m)^(?:%b|%b)" % (_EPOCH_OF_BARS, _BAR_WITH_LOSS))
 _MAX_STATES: Final = 100_000
 # What a program prints of a test below its bar, with more digits: loss : 0.3901234
-_PRINTED_VALUE: Final = lazy_pattern(
+_VALUE_BELOW: Final = lazy_pattern(
     rb"(?m)^ {0,8}[A-Za-z][A-Za-z_]{1,20} ?[:=] {0,4}(%b)[ \t\r]{0,8}$" % NUMBER_PATTERN
 )
 _VALUE_OF_BAR: Final = lazy_pattern(rb": (%b)" % NUMBER_PATTERN)
@@ -85,7 +85,7 @@ def _find_printed(data: bytes, tests: Mapping[int, list[bytes]]) -> list[bytes]:
     """Return the lines below the bars of tests that print a value of one again."""
     begin = min(tests, default=len(data))
     rounded = {value for values in tests.values() for value in values if b"." in value}
-    printed = islice(_PRINTED_VALUE.finditer(data, begin), _MAX_TESTS)
+    printed = islice(_VALUE_BELOW.finditer(data, begin), _MAX_TESTS)
     return [
         match[0].strip()
         for match in printed
