@@ -6,7 +6,7 @@ from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, times
 from stabdiag.stats.course import end_level, evaluation_level, late_level
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import FIFTH, MIN_CONSECUTIVE, TWICE
+from stabdiag.stats.standards import FIFTH, MIN_CONSECUTIVE, NEGLIGIBLE, TWICE
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import SHOWN_SCORES
 from stabdiag.tree.scores import scores
@@ -18,7 +18,7 @@ def describe_evaluations(case: Case) -> tuple[str, ...]:
 
 
 def _best_evaluation(case: Case) -> str:
-    """Name the best evaluation if the loss ends above it by the limit of a rise, else return "".
+    """Name the best evaluation if the loss ends a twentieth above it or more, else return "".
 
     Noisy evaluations may not show a rise beyond doubt. Their best checkpoint is useful anyway.
     """
@@ -28,7 +28,7 @@ def _best_evaluation(case: Case) -> str:
     after = x[best + 1 :]
     if len(after) < 2 or x[best] <= 0:
         return ""
-    if evaluation_level(after) <= (1 + case.limits.generalization.eval_rise) * x[best]:
+    if evaluation_level(after) <= (1 + NEGLIGIBLE) * x[best]:
         return ""
     step = int(evaluations.steps[best])
     return f"The evaluation loss was lowest, {num(float(x[best]))}, at {case.unit} {step}."

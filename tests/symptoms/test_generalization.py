@@ -418,6 +418,25 @@ def test_evaluations_that_rise_and_settle_are_overfitting(symptom, rise, noise, 
 
 
 @pytest.mark.parametrize(
+    ("rise", "noise", "last", "is_present"),
+    [
+        (0.08, 0.001, 0.3, True),
+        (0.04, 0.001, 0.3, False),
+        (0.08, 0.1, 0.3, False),
+        (0.08, 0.001, 0.5, False),  # the training loss is flat
+    ],
+)
+def test_a_small_rise_over_many_evaluations_is_a_note(symptom, rise, noise, last, is_present):
+    at, rng = np.arange(30), np.random.default_rng(6)
+    heldout = np.interp(at, [0, 10, 29], [0.95, 0.6, 0.6 * (1 + rise)])
+    heldout += noise * rng.standard_normal(30)
+    trained = np.interp(at, [0, 10, 29], [1.0, 0.5, last]) + 0.001 * rng.standard_normal(30)
+    finding = symptom("overfitting", {"epoch": at, "loss": trained, "eval_loss": heldout})
+    assert (finding is not None) == is_present
+    assert finding is None or finding.severity == "note"
+
+
+@pytest.mark.parametrize(
     ("right", "heldout_right", "is_present"), [(0.95, 0.12, True), (0.95, 0.6, False)]
 )
 def test_accuracies_that_disagree_outweigh_a_hard_first_batch(

@@ -26,6 +26,7 @@ from stabdiag.stats.standards import (
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    NEGLIGIBLE,
     TENTH,
     TWICE,
 )
@@ -60,6 +61,11 @@ class TurningPoint:
     is_beyond_noise: bool
     falls: bool
     runs_away: bool
+
+    @property
+    def is_mild(self) -> bool:
+        """Whether only the length of a small rise shows it: both losses are still near."""
+        return self.is_small and not (self.is_clear and self.runs_away)
 
 
 @frozen
@@ -240,6 +246,13 @@ def _stays_above_best(x: Floats, at: int) -> bool:
     return float(late.min()) - level > _CLEAR_RISE_SIGMAS * max(noise, spread)
 
 
+def _rises_steadily(x: Floats, at: int) -> bool:
+    """Return True if many evaluations after the best one rise, by a twentieth."""
+    after = x[at + 1 :]
+    is_material = evaluation_level(after) > (1 + NEGLIGIBLE) * x[at]
+    return len(after) >= MIN_SAMPLE and is_material and mann_kendall(x[at:]) < _RISES_BY_CHANCE
+
+
 def find_turn(case: Case) -> TurningPoint | None:
     """Return the point where the evaluation loss began to rise, if it did."""
     pair = with_evaluations(case, to_zero=True)
@@ -263,7 +276,7 @@ def find_turn(case: Case) -> TurningPoint | None:
     # halved, or is far below the evaluations.
     is_apart = train_now <= RUN_AWAY * train_at_best or last >= FAR_RATIO * train_now
     runs_away, is_small = is_apart, last - best <= limits.eval_rise * best
-    if is_small and not (is_clear and runs_away):
+    if is_small and not (is_clear and runs_away) and not _rises_steadily(x, at):
         return None
     return TurningPoint(
         step=step,

@@ -101,6 +101,7 @@ def overfitting(case: Case) -> Evidence | None:
         measured=turning_point.measured,
         first=jump or stop,
         next_actions=(*next_actions, *overfitting.next_actions),
+        severity=Severity.NOTE if turning_point.is_mild else None,
     )
 
 
