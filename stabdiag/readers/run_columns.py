@@ -34,7 +34,7 @@ from stabdiag.model.roles.names import (
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.roles.settings import column_setting
 from stabdiag.model.text import word_list
-from stabdiag.readers.columns import Column, Columns, StoredRun
+from stabdiag.readers.columns import INDEX, Column, Columns, StoredRun
 from stabdiag.readers.unnamed import (
     FEWEST,
     find_loss,
@@ -111,9 +111,9 @@ def _with_measure_of_file(columns: Columns) -> Columns:
         return columns
     if any(_is_measure(name) or is_fitness(name) for name in columns.names):
         return columns
-    if any(fallback_columns(columns.names, counted=True)):
-        return columns
     counters = [name for name in columns.names if _is_counter(name)]
+    if any(fallback_columns(columns.names, counted=bool(counters))):
+        return columns
     values = {
         name: columns.load(name).logged.tolist()
         for name in columns.names
@@ -145,7 +145,8 @@ def _measure_of_file(source: str, *, is_loss: bool) -> str:
 
 
 def _is_counter(name: str) -> bool:
-    return not {"step", "epoch"}.isdisjoint(assign([name]).columns) or counter_unit(name) != ""
+    is_known = name == INDEX or counter_unit(name) != ""
+    return is_known or not {"step", "epoch"}.isdisjoint(assign([name]).columns)
 
 
 def _may_name_run(name: str, *, is_loss: bool) -> bool:

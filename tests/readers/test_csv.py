@@ -380,6 +380,14 @@ def test_durations_next_to_a_loss_that_falls_need_no_name(log, factor):
             log(text, "losses.csv")
 
 
+def test_a_client_and_its_round_need_no_names_next_to_a_loss(log):
+    rows = [(client, number) for number in range(1, 9) for client in (2, 0, 1)]
+    text = "".join(f"{client}, {n}, {0.5 / n + client / 90:.6f}\n" for client, n in rows)
+    assert log(text, "loss.csv").names == ("column_1", "epoch", "loss")
+    with pytest.raises(LogError, match="without a header"):
+        log(text, "table.csv")
+
+
 def test_a_first_column_that_only_rises_is_no_loss_next_to_one_that_only_falls(log):
     text = "".join(f"{54.5 + n / 7},{2.5 - n / 40},{0.25 + n % 3}\n" for n in range(30))
     with pytest.raises(LogError, match="without a header"):

@@ -70,6 +70,23 @@ def test_lists_of_any_name_have_the_measure_of_the_file(put, file, runs, first):
         stabdiag.read(put(text, "times.json"))
 
 
+@pytest.mark.parametrize("file", ["loss_log.txt", "history.txt"])
+def test_the_only_column_of_a_file_named_after_a_loss_is_one(put, file):
+    text = "training error\t\n" + "".join(f" {300 / n:.4e}\t\n" for n in range(1, 30))
+    if file == "history.txt":
+        with pytest.raises(ColumnError):
+            stabdiag.read(put(text, file))
+    else:
+        assert stabdiag.read(put(text, file)).series["loss"].values[1] == 150
+
+
+def test_networks_in_a_file_of_losses_that_pandas_numbers(put):
+    rows = [f"{n},{(-1) ** n * 3.5 / (n + 1):.4f},{-9.5 - n % 4:.2f}\n" for n in range(30)]
+    report = stabdiag.diagnose(put(",G,D\n" + "".join(rows), "loss.csv"))
+    assert report.history.series["loss"].column == "D_loss"
+    assert report.history.series["other_loss/G_loss"].values[0] == 3.5
+
+
 @pytest.mark.parametrize("file", ["accuracy.csv", "rewards.csv"])
 def test_scores_of_several_runs(put, file):
     report = stabdiag.diagnose(put(table("episode", "run_1", "run_2"), file))

@@ -7,7 +7,8 @@ from typing import Final
 
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.roles.names import NameParts, find_split
-from stabdiag.readers.csv.headerless import TableShape, name_table
+from stabdiag.readers.csv.headerless import name_table
+from stabdiag.readers.csv.table_shape import TableShape
 from stabdiag.readers.json.keyed import Path
 from stabdiag.readers.json.tables import Tables
 from stabdiag.readers.pieces import make_piece
