@@ -17,28 +17,30 @@ results, whose rows begin with the name of a model.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
-from itertools import pairwise
-from typing import Final, TypeAlias
+from dataclasses import replace
+from typing import Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import (
-    NameParts,
-    find_split,
-    is_a_reward,
-    is_evaluation,
-    names_split,
-)
+from stabdiag.model.roles.names import NameParts, find_split, is_evaluation, names_split
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.pieces import Piece, Rows
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.grammars.printed_rows import (
+    BLANK_FREE_TEXT,
+    COUNTER_NAME,
+    MIN_PRINTED_ROWS,
+    PRINTED_NUMBER,
+    PrintedTable,
+    has_words_as_loss,
+    names_measure,
+    plain_cell,
+    read_row,
+)
 from stabdiag.readers.text.lines.cells import make_cell_piece
 from stabdiag.readers.text.lines.clean import cleaned
 from stabdiag.readers.text.lines.grammar import is_a_loss
@@ -47,10 +49,9 @@ from stabdiag.readers.text.lines.shapes import Cells
 from stabdiag.readers.text.names.bounds import negate_bounds, rises_above_zero
 from stabdiag.readers.text.names.optimizers import heading_of_probability, name_function
 
-# Limits: the bytes that are searched, the length of a line, and the fewest rows of a table.
+# Limits: the bytes that are searched, and the length of a line.
 _MAX_PRINTED_BYTES: Final = 1 << 24
 _LONGEST_LINE: Final = 2000
-_MIN_PRINTED_ROWS: Final = 3
 
 # Every name of a loss contains one of the first two; every name of a reward contains the last.
 _NAME_STEMS: Final = (b"oss", b"LOSS", b"eward")
@@ -63,27 +64,12 @@ _MARKDOWN_RULE: Final = lazy_pattern(rb"[ \t|:+]{0,8}-[ \t|:+-]{2,2000}")
 # A line with several cells has a bar, a comment sign, or a separator other than one blank.
 _CELL_SIGN: Final = lazy_pattern(rb"[|#\t\v\f\x1c-\x1f\x80-\xff]|\S  ")
 
-# A name or a cell may have several words. A number that is wider than its column is only one blank
-# away from the next number.
-_BLANK_FREE_TEXT: Final = lazy_pattern(r"\S+")
+# A name or a cell may have several words.
 _CELL_TEXT: Final = lazy_pattern(r"\S+(?: \S+)*")
 
 _COLUMN_NAME: Final = lazy_pattern(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
-_INTEGER_CELL: Final = lazy_pattern(r"\d{1,12}(?:\.0)?")
-# 30:, 30) or [30], below the name of a counter.
-_MARKED_COUNT: Final = lazy_pattern(r"[\[(]?(\d{1,12})[\]):.]{1,2}")
 # The start of a row, which most other lines of a log lack.
 _NUMBERED_ROW: Final = lazy_pattern(rb"[ \t]{0,200}[-+\[(]?(?:[.\d]|nan|NaN|NAN|inf|Inf)")
-_PRINTED_NUMBER: Final = lazy_pattern(
-    r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE
-)
-_LISTED_NUMBERS: Final = lazy_pattern(
-    rf"\[ ?({_PRINTED_NUMBER.pattern})(?:[ ,]{{1,8}}{_PRINTED_NUMBER.pattern}){{0,40}} ?\]",
-    re.IGNORECASE,
-)
-
-# What fastai prints behind a row, below no name: (00:13).
-_ROW_TIME: Final = lazy_pattern(r"\((?:\d{1,3}:)?\d\d:\d\d\)")
 
 _SPLIT_NAME: Final = "split"
 _TRIAL_NAME: Final = "trial name"
@@ -92,29 +78,6 @@ _TRIAL_WORD: Final = lazy_pattern(r"\w")
 # The first names of a table of spaCy, and columns that are not losses.
 _SPACY: Final = ("E", "#")
 _SHARED: Final = lazy_pattern(r"LOSS (?:TOK2VEC|TRANS)")
-
-# The first name of a table of few rows.
-_COUNTER_NAME: Final = lazy_pattern(
-    r"#|E|(?:epochs?|ep|it(?:er(?:ation)?|r|n)?|steps?)\.?", re.IGNORECASE
-)
-
-# The cells of a line, and where they begin and end in it.
-_Cells: TypeAlias = list[re.Match[str]]
-
-
-@frozen
-class _Table:
-    """The heading of a table, the cells of its rows, and other lines after the heading.
-
-    None marks a cell that is missing from a row. Other lines inside the table have a reason.
-    """
-
-    names: tuple[str, ...]
-    heading: _Cells
-    barred: bool
-    counted: bool = True
-    rows: list[Cells] = field(default_factory=list)
-    others: list[BadLine] = field(default_factory=list)
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
@@ -162,7 +125,7 @@ def short_table(data: bytes) -> tuple[tuple[str, ...], list[Cells]] | None:
     names = tables[0].names if len(tables) == 1 else ("",)
     # A name of the split may be in front of the counter.
     first = names[1] if names_split(names[0]) else names[0]
-    if not _COUNTER_NAME.fullmatch(first) and first.lower() != _TRIAL_NAME:
+    if not COUNTER_NAME.fullmatch(first) and first.lower() != _TRIAL_NAME:
         return None
     if _lists_trials(tables[0]):
         return None
@@ -171,22 +134,22 @@ def short_table(data: bytes) -> tuple[tuple[str, ...], list[Cells]] | None:
     return names, rows if len(rows) > 1 else tables[0].rows
 
 
-def _other_tables(data: bytes, read_table: _Table) -> Iterator[str]:
+def _other_tables(data: bytes, read_table: PrintedTable) -> Iterator[str]:
     """Yield a note if a text has other tables with a loss."""
     others = len(_full_tables(data)) - 1
     if others > 0 and not read_table.counted:
         yield f"{plural(others, 'other table')} with a loss not read: each run has a table"
 
 
-def _full_tables(data: bytes) -> list[_Table]:
+def _full_tables(data: bytes) -> list[PrintedTable]:
     return [
         table
         for table in _tables(cleaned(data))
-        if len(table.rows) >= _MIN_PRINTED_ROWS and not _lists_trials(table)
+        if len(table.rows) >= MIN_PRINTED_ROWS and not _lists_trials(table)
     ]
 
 
-def _lists_trials(table: _Table) -> bool:
+def _lists_trials(table: PrintedTable) -> bool:
     """Return True for a table of Ray Tune with the state of several trials, some without a loss."""
     if table.names[0].lower() != _TRIAL_NAME:
         return False
@@ -196,18 +159,18 @@ def _lists_trials(table: _Table) -> bool:
     return len(started | {*filter(_TRIAL_WORD.search, waiting)}) > 1
 
 
-def _largest(data: bytes) -> _Table | None:
+def _largest(data: bytes) -> PrintedTable | None:
     tables = _full_tables(data)
     # Each table of a later run begins with the same heading: of equal tables, the last one counts.
     return max(reversed(tables), key=lambda table: len(table.rows), default=None)
 
 
-def _tables(data: bytes) -> list[_Table]:
+def _tables(data: bytes) -> list[PrintedTable]:
     """Return the tables with a loss.
 
     A table continues after a repeated heading, unless its rows have no count.
     """
-    tables: list[_Table] = []
+    tables: list[PrintedTable] = []
     table, inside = None, False
     data = name_function(data)
     # A log without a table repeats a few lines, and no line is a heading.
@@ -221,8 +184,8 @@ def _tables(data: bytes) -> list[_Table]:
         text, reason = text.strip() if barred else text, ""
         cells = [*(_BETWEEN_BARS if barred else _CELL_TEXT).finditer(text)]
         if named and not barred and text.startswith("# "):
-            cells = [*_BLANK_FREE_TEXT.finditer(text, 1)]
-        names = tuple(_plain(cell).removesuffix(":") for cell in cells) if named else ()
+            cells = [*BLANK_FREE_TEXT.finditer(text, 1)]
+        names = tuple(plain_cell(cell).removesuffix(":") for cell in cells) if named else ()
         if named and barred and not _is_heading(names, barred=True):
             names = _joined_names(lines[number - 1], names)
         if not is_read:
@@ -230,16 +193,18 @@ def _tables(data: bytes) -> list[_Table]:
         elif not barred and named and _is_of_evaluation(names, lines[number - 1]):
             table, inside = None, False
         elif _is_heading(names, barred=barred):
-            counted = barred or not _is_measure(names[0], barred=barred)
+            counted = barred or not names_measure(names[0], barred=barred)
             counted = counted and score_direction(names[0]) is None
             if not tables or tables[-1].names != names or not counted:
-                tables.append(_Table(names=names, heading=cells, barred=barred, counted=counted))
+                tables.append(
+                    PrintedTable(names=names, heading=cells, barred=barred, counted=counted)
+                )
             table, inside = tables[-1], True
             continue
         elif barred and not inside and _MARKDOWN_RULE.fullmatch(line):
             # A rule below a heading without a loss: another table begins.
             table = None
-        elif table is not None and (row := _row(table, cells, text)) is not None:
+        elif table is not None and (row := read_row(table, cells, text)) is not None:
             table.rows.append(row)
             inside = True
             continue
@@ -249,7 +214,7 @@ def _tables(data: bytes) -> list[_Table]:
         if tables:
             others, above = tables[-1].others, len(tables[-1].rows)
             full_text = line.decode("utf-8", "replace")
-            has_words = inside and table is not None and _has_words_as_loss(table, text)
+            has_words = inside and table is not None and has_words_as_loss(table, text)
             reason = "words in the place of the loss" if has_words else reason
             bad = BadLine(line=number, reason=reason, above=above, text=full_text)
             others.append(replace(bad, has_words=has_words))
@@ -275,8 +240,8 @@ def _is_of_evaluation(names: Sequence[str], above: bytes) -> bool:
 def _joined_names(above: bytes, names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of a heading of two lines; ``names`` are the cells of the second line."""
     cells = _BETWEEN_BARS.finditer(above.decode("utf-8", "replace").strip())
-    first = [*map(_plain, cells)] if _COLUMN_BAR.search(above) else []
-    if len(first) != len(names) or any(map(_PRINTED_NUMBER.fullmatch, first)):
+    first = [*map(plain_cell, cells)] if _COLUMN_BAR.search(above) else []
+    if len(first) != len(names) or any(map(PRINTED_NUMBER.fullmatch, first)):
         return tuple(names)
     return tuple(" ".join(filter(None, pair)) for pair in zip(first, names, strict=True))
 
@@ -286,113 +251,18 @@ def _is_heading(names: Sequence[str], *, barred: bool) -> bool:
     return (
         len(set(names)) == len(names) > 1
         and all(map(_COLUMN_NAME.fullmatch, names))
-        and any(_is_measure(name, barred=barred) for name in names)
+        and any(names_measure(name, barred=barred) for name in names)
     )
 
 
-def _is_measure(name: str, *, barred: bool) -> bool:
-    """Return True if a table with this column is a log: a loss, or between bars a reward."""
-    return is_a_loss(name) or (barred and is_a_reward(name))
-
-
-def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
-    """Return the cells of a row in the order of the names, or None if it is not a row."""
-    row: list[str | None] = [*map(_plain, cells)]
-    if not table.barred:
-        words = [*_BLANK_FREE_TEXT.finditer(line)]
-        if len(words) < 2:
-            return None
-        if not table.counted:
-            is_row = len(words) == len(table.heading)
-            if not is_row or not all(_PRINTED_NUMBER.fullmatch(word[0]) for word in words):
-                return None
-        count = _MARKED_COUNT.fullmatch(words[0][0])
-        is_counted = count is not None and _COUNTER_NAME.fullmatch(table.names[0])
-        if table.counted and not is_counted and not _INTEGER_CELL.fullmatch(words[0][0]):
-            return None
-        if len(words) == len(table.heading) + 1 and _ROW_TIME.fullmatch(words[-1][0]):
-            words.pop()
-        words = _without_remark(words, len(table.heading))
-        if len(words) == len(table.heading):
-            row = [word[0] for word in words]
-        elif len(row) != len(table.heading) and _has_columns(table.heading):
-            row = [_lower_cell(name, words) for name in table.heading]
-        if count is not None and is_counted and row[:1] == [words[0][0]]:
-            row[0] = count[1]
-    if len(row) != len(table.heading):
-        return None
-    are_losses = [_is_measure(name, barred=table.barred) for name in table.names]
-    losses = [cell for cell, is_loss in zip(row, are_losses, strict=True) if is_loss]
-    if not any(cell is not None and _PRINTED_NUMBER.fullmatch(cell) for cell in losses):
-        others = [None if is_loss else cell for cell, is_loss in zip(row, are_losses, strict=True)]
-        if not any(losses) or not _continues(table.rows, others):
-            return None
-    return [None if cell is None else cell.encode() for cell in row]
-
-
-def _without_remark(words: _Cells, width: int) -> _Cells:
-    """Return the numbers of a row without words behind them, such as ``(best)``."""
-    are_words = not any(map(str.isdigit, "".join(word[0] for word in words[width:])))
-    are_numbers = all(_PRINTED_NUMBER.fullmatch(word[0]) for word in words[:width])
-    return words[:width] if are_words and are_numbers else words
-
-
-def _has_words_as_loss(table: _Table, line: str) -> bool:
-    """Return True if a line counts on, and has words in the place of its loss."""
-    words = _BLANK_FREE_TEXT.findall(line)
-    if table.barred or not table.counted or len(words) <= len(table.names):
-        return False
-    at = next(at for at, name in enumerate(table.names) if _is_measure(name, barred=False))
-    return not any(map(str.isdigit, words[at])) and _continues(table.rows, words[:at])
-
-
-def _continues(rows: Sequence[Cells], others: Sequence[str | None]) -> bool:
-    """Return True if a row with a word for its loss counts on, and its other cells are numbers.
-
-    An epoch may be the first of several counts.
-    """
-    above = rows[-1] if len(rows) >= _MIN_PRINTED_ROWS else ()
-    counts = [
-        (int(last), int(count))
-        for last, count in zip(above, others, strict=False)
-        if last is not None and count is not None and last.isdigit() and count.isdigit()
-    ]
-    if not counts or counts[0][0] > counts[0][1] or not any(last < now for last, now in counts):
-        return False
-    return all(cell is None or any(map(str.isdigit, cell)) for cell in others)
-
-
-def _plain(cell: re.Match[str]) -> str:
-    """Return the text of a cell, without Markdown for bold text and code.
-
-    For a list of numbers return the first one: the total of the others, or the only number.
-    """
-    written = cell[0].strip()
-    # A cell of asterisks only is a number wider than its column.
-    text = written.strip("*`").strip() or written
-    numbers = _LISTED_NUMBERS.fullmatch(text) if text.startswith("[") else None
-    return numbers[1] if numbers else text
-
-
-def _has_columns(heading: _Cells) -> bool:
-    """Return True if more than one blank is between two names, so that cells are below them."""
-    return any(name.start() - before.end() > 1 for before, name in pairwise(heading))
-
-
-def _lower_cell(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:
-    """Return the cell below a name, which overlaps with it."""
-    below = (cell for cell in cells if cell.start() < name.end() and name.start() < cell.end())
-    return next((cell[0] for cell in below), None)
-
-
-def _lists_splits(table: _Table) -> bool:
+def _lists_splits(table: PrintedTable) -> bool:
     """Return True if the rows begin with several splits, below the name of an output or none."""
     words = {(row[0] or b"").decode() for row in table.rows}
     splits = {*map(find_split, words)}
     return len(splits) > 1 and None not in splits and NameParts.TRAINING in splits
 
 
-def _names_and_rows(table: _Table) -> tuple[tuple[str, ...], list[Cells]]:
+def _names_and_rows(table: PrintedTable) -> tuple[tuple[str, ...], list[Cells]]:
     """Return the names and rows of a table, with standard names for a table of spaCy.
 
     spaCy prints the sum of the losses since the previous row. The first row has scores, but only
