@@ -218,6 +218,7 @@ def eval_rising(case: Case) -> Evidence | None:
     if (
         turning_point is None
         or turning_point.falls
+        or turning_point.is_mild
         or not (turning_point.is_clear and turning_point.is_beyond_noise)
     ):
         return None
@@ -261,7 +262,9 @@ def eval_rising(case: Case) -> Evidence | None:
 def overconfident(case: Case) -> Evidence | None:
     """Does the evaluation loss rise while a score of the evaluations keeps improving?"""
     turning_point = find_turn(case)
-    if turning_point is None or not (turning_point.is_clear or turning_point.runs_away):
+    if turning_point is None or turning_point.is_mild:
+        return None
+    if not (turning_point.is_clear or turning_point.runs_away):
         return None
     better = _better_score(case, turning_point)
     if better is None:
