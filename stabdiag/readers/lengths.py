@@ -44,17 +44,14 @@ class Alignment:
 def table_length(lengths: Mapping[str, int]) -> int:
     """Return the number of rows of the table that lists of these lengths make.
 
-    This is the length of the longest lists with measures, or of slightly shorter ones with the
-    loss: an evaluation before the first step makes its list longer.
+    This is the length of the longest lists with measures. An evaluation before the first step makes
+    its list longer by one than the losses.
     """
     measured = {name: length for name, length in lengths.items() if _roles(name) - _KNOWN}
     counted = measured or lengths
     longest = max(counted.values(), default=0)
-    for length in sorted(set(counted.values()), reverse=True):
-        names = [name for name, count in counted.items() if count == length]
-        if length >= SIMILAR_LENGTH * longest and assign(names).has("loss"):
-            return length
-    return longest
+    names = [name for name, length in counted.items() if length == longest - 1]
+    return longest - 1 if names and assign(names).has("loss") else longest
 
 
 def name_columns(lengths: Mapping[str, int], rows: int) -> dict[str, str]:

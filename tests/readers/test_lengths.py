@@ -62,6 +62,13 @@ def test_a_nan_in_a_shorter_list_is_reported(put):
     assert stabdiag.diagnose(put(json.dumps(lists))).diagnosis.slug == "nan-dtype-unknown"
 
 
+def test_no_value_at_the_end_of_a_longer_evaluation_is_lost(put):
+    lists = {"train_loss": FALLING[:19], "val_loss": [*FALLING[5:24], *[NAN] * 11]}
+    report = stabdiag.diagnose(put(json.dumps(lists)))
+    assert report.diagnosis.slug == "eval-nonfinite"
+    assert len(report.history.series["eval_loss"]) == 30
+
+
 @pytest.mark.parametrize(
     "form",
     [
