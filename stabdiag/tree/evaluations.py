@@ -70,7 +70,7 @@ def _gap(case: Case) -> str:
 
 
 def _score_gap(case: Case) -> str:
-    """State how far the evaluation accuracy ends below the one of the training, else return ""."""
+    """State how far the evaluation accuracy ends below the training accuracy, else return ""."""
     train, heldout = (case.history.finite(role) for role in ("accuracy", "eval_accuracy"))
     if min(len(train), len(heldout)) < MIN_CONSECUTIVE:
         return ""

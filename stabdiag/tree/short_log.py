@@ -192,8 +192,8 @@ def _lost_rewards(case: Case) -> str:
 def _near_chance(case: Case) -> str:
     """Describe losses that are all near the loss of a guess among a usual number of classes.
 
-    They have to be much nearer to the loss of another small number. Two classes are left out: the
-    losses of pairs settle at log 2.
+    For another small number of classes they have to be ten times nearer. Two classes are left out:
+    the losses of pairs settle at log 2.
     """
     x = case.loss.values
     if len(x) < MIN_CONSECUTIVE or not has_chance_level(case):

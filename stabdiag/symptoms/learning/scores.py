@@ -158,7 +158,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
 
 
 def _course(score: Score, useless: float) -> tuple[Floats, Ints, Ints, str]:
-    """Return the course of a score above a useless one, the steps of its parts, and their name.
+    """Return the levels of a score above a useless one, where each begins and ends, and its name.
 
     The score of a single batch or of a few games is mostly noise.
     """
@@ -214,7 +214,7 @@ def _decline(case: Case, score: Score) -> Evidence | None:
         first=Action(
             Do.STOP_EARLY,
             f"Keep the checkpoint nearest to {case.describe(step)}, and stop there: since then "
-            "only the loss of the training has improved.",
+            "only the training loss has improved.",
             also=(Do.KEEP_CHECKPOINT,),
             checkpoint=step,
         ),
