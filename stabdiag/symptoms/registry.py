@@ -8,6 +8,7 @@ from stabdiag.symptoms.gradients import clipping, gradient_norms, layers
 from stabdiag.symptoms.learning import (
     adversarial,
     chance,
+    constant_scores,
     cross_entropy,
     curve,
     first_loss,
@@ -73,7 +74,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     cross_entropy.loss_negative,
     progress.no_progress,
     scores.score_collapsed,
-    scores.score_constant,
+    constant_scores.score_constant,
     # A stuck loader comes before the memorization that it causes.
     batches.batch_repeats,
     # An evaluation of the wrong model comes before conclusions from its losses.

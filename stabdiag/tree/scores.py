@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -10,11 +11,17 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_evaluation, normal, without_evaluation
-from stabdiag.model.roles.scores import PERCENT, Direction, is_training_score, score_direction
+from stabdiag.model.roles.names import is_evaluation, name_words, normal, without_evaluation
+from stabdiag.model.roles.scores import (
+    PERCENT,
+    Direction,
+    full_scale,
+    is_training_score,
+    score_direction,
+)
 from stabdiag.stats.course import level_error
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE, NEGLIGIBLE, TWICE
+from stabdiag.stats.standards import BEYOND_CHANCE, HALF, MIN_CONSECUTIVE, NEGLIGIBLE, TWICE
 from stabdiag.tree.run import Run
 
 # With fewer values the noise is unknown, and a change has to exceed this fraction of the value.
@@ -27,6 +34,9 @@ _HIGHEST_FRACTION = TWICE
 _DETERMINATION = lazy_pattern(
     r"(?i)(?<![a-z0-9])(r2|r_?squared|r\^2)(?![a-z0-9]|_?adj)(?:_?score)?"
 )
+
+# Names of the area under the ROC curve.
+_AREA_NAMES: Final = frozenset({"auc", "auroc", "rocauc", "aucroc"})
 
 
 @frozen
@@ -65,6 +75,14 @@ class Score:
     def explains_variance(self) -> bool:
         """Whether it is a coefficient of determination, 0 for a guess of the mean."""
         return _DETERMINATION.search(self.name) is not None
+
+    @property
+    def guess_value(self) -> float:
+        """The value that one answer for all examples gets: 0 unless it is an area under a ROC."""
+        words = {*name_words(self.name)}
+        if not words & _AREA_NAMES or "pr" in words:
+            return 0.0
+        return HALF * full_scale(float(self.series.values.max()))
 
     @property
     def best_position(self) -> int:
