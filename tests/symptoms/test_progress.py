@@ -601,6 +601,24 @@ def test_an_accuracy_that_never_improves_is_noted(symptom, accuracy, eval_loss, 
         assert "outputs of a teacher" in finding.first_action
 
 
+@pytest.mark.parametrize(
+    ("accuracy", "is_present"),
+    [
+        (np.full(12, 0.72), True),
+        (np.r_[np.full(11, 0.72), 0.75], False),
+        (np.full(12, 1.0), False),
+    ],
+)
+def test_an_evaluation_accuracy_that_never_changes_is_reported(symptom, accuracy, is_present):
+    loss = 0.5 + 0.2 * 0.7 ** np.arange(12)
+    right = 0.4 + 0.3 * (1 - 0.7 ** np.arange(12))
+    columns = log(loss, accuracy=right, eval_loss=loss, eval_accuracy=accuracy)
+    finding = symptom("score-constant", columns)
+    assert (finding and finding.severity.value) == ("warning" if is_present else None)
+    if is_present:
+        assert "0.72 at all 12 evaluations" in finding.summary
+
+
 def crawling(fall, course):
     """Return 300 losses that fall by a fraction of 4, along a line or along a bend."""
     at = np.arange(300)

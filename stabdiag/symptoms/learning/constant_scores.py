@@ -32,6 +32,14 @@ from stabdiag.tree.scores import Score, scores
 # evaluates.
 _TEXT_SCORES: Final = frozenset({"bleu", "sacrebleu", "rouge", "meteor", "chrf", "cider"})
 
+_COUNT_CLASSES: Final = Action(
+    Do.CHECK_EVALUATION,
+    "Count the predictions and the labels of each class in one evaluation. If only the most "
+    "frequent class is predicted, weight the loss by class, sample the classes evenly, or lower "
+    "the threshold.",
+    also=(Do.CHECK_LABELS, Do.INSPECT_DATA),
+)
+
 
 @Symptom(
     slug="score-constant",
@@ -72,7 +80,7 @@ def score_constant(case: Case) -> Evidence | None:
     if loss is not None and (has_accuracy or changes):
         zero = _zero_to_end(case, candidates, loss)
         if zero is not None or changes:
-            return zero or _never_better(case, candidates)
+            return zero or _constant_accuracy(case, candidates) or _never_better(case, candidates)
     # A perfect score cannot improve.
     imperfect = [
         score for score in candidates if not score.starts_perfect and not np.ptp(score.goodness)
@@ -98,6 +106,25 @@ def score_constant(case: Case) -> Evidence | None:
             also=(Do.CHECK_LABELS,),
         ),
         severity=Severity.NOTE if is_short and loss is None else None,
+    )
+
+
+def _constant_accuracy(case: Case, candidates: list[Score]) -> Evidence | None:
+    """Report a held-out accuracy that never changes: all examples get the same answer."""
+    accuracy = next((own for own in candidates if own.series.role == "eval_accuracy"), None)
+    if accuracy is None or accuracy.starts_perfect or np.ptp(accuracy.goodness):
+        return None
+    if len(accuracy.series) < MIN_SAMPLE or starts_pretrained(case):
+        return None
+    value, steps = float(accuracy.series.values[0]), accuracy.series.steps
+    return Evidence(
+        title="The evaluation accuracy never changes",
+        because=f"{accuracy.name!r} is {num(value)} at all {len(steps)} evaluations, from "
+        f"{case.unit} {int(steps[0])} to {int(steps[-1])}, while other scores change: the model "
+        "may give the same answer for all examples.",
+        step=int(steps[0]),
+        measured={"value": value, "evaluations": len(steps)},
+        first=_COUNT_CLASSES,
     )
 
 
@@ -173,11 +200,5 @@ def _zero_to_end(case: Case, candidates: list[Score], loss: ProgressChange) -> E
         f"{case.unit} {first} to {last}{contrast}. The loss went {loss.text}.",
         step=first,
         measured={"value": useless, "evaluations": count},
-        first=Action(
-            Do.CHECK_EVALUATION,
-            "Count the predictions and the labels of each class in one evaluation. If only the "
-            "most frequent class is predicted, weight the loss by class, sample the classes "
-            "evenly, or lower the threshold.",
-            also=(Do.CHECK_LABELS, Do.INSPECT_DATA),
-        ),
+        first=_COUNT_CLASSES,
     )
