@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stabdiag.symptoms.data import batches, spikes
-from stabdiag.symptoms.generalization import overfitting, reduction, transfer
+from stabdiag.symptoms.generalization import evaluations_alone, overfitting, reduction, transfer
 from stabdiag.symptoms.gradients import clipping, gradient_norms, layers
 from stabdiag.symptoms.learning import (
     adversarial,
@@ -82,6 +82,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     overfitting.overfitting,
     overfitting.overconfident,
     overfitting.eval_rising,
+    evaluations_alone.eval_only_rising,
     reduction.train_loss_summed,
     reduction.eval_loss_scaled,
     reduction.eval_far_below_train,

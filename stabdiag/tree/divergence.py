@@ -19,6 +19,7 @@ from stabdiag.stats.standards import (
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     RELATIVE_EPS,
+    TENFOLD,
     THIRDS,
 )
 from stabdiag.stats.trend import mann_kendall
@@ -95,6 +96,10 @@ def _is_the_loss_rising(case: Case) -> Reply:
         return unknown(because, measured={"logged": count})
     bar, (first, last) = material_bar(case, rise), climb_steps(case)
     ends, measured = _ends(case, rise), _measured(rise, bar)
+    if evaluation_rise(case) is not None:
+        column = case.loss.column
+        because = f"{ends}, and {column!r} is an evaluation loss: it also rises by overfitting"
+        return unknown(because, measured=measured)
     if is_clear(case, rise):
         because = f"{ends}; it climbed from {case.unit} {first} to {last}{_why_clear(case, rise)}"
         return yes(because, first, last, branch="material", measured=measured)
@@ -120,6 +125,17 @@ def _is_the_loss_rising(case: Case) -> Reply:
     elif rise.amount > 0:
         ends += ", within normal variation"
     return no(ends, measured=measured)
+
+
+def evaluation_rise(case: Case) -> Rise | None:
+    """Return the clear rise of an evaluation loss if no training loss was logged.
+
+    A rise to a multiple of the best level that memorization does not reach is a divergence.
+    """
+    rise = case.rise
+    if rise is None or not case.has_only_evaluations or not is_clear(case, rise):
+        return None
+    return rise if 0 < rise.last_level < TENFOLD * rise.best_level else None
 
 
 def _answer_by_score(case: Case, kind: LossKind) -> Reply:

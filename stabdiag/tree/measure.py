@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.names import is_evaluation
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
@@ -56,7 +55,7 @@ def measure(run: Run) -> Measures:
         limits.min_rise,
         atypical=run.duplicate_batch_mask,
         after_logged_cause=run.after_logged_cause,
-        of_means=run.history.counts_epochs or is_evaluation(run.loss.column),
+        of_means=run.history.counts_epochs or run.has_only_evaluations,
         average_sigma=0.0 if run.average is None else run.average.sigma,
     )
     scan = _judge_by_steps(run, scan)

@@ -16,7 +16,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import ARCHITECTURES, LOSS_FUNCTION, is_pretrained
 from stabdiag.model.roles.loss_kinds import LossKind, is_value_loss
-from stabdiag.model.roles.names import name_words
+from stabdiag.model.roles.names import is_evaluation, name_words
 from stabdiag.model.text import num
 from stabdiag.stats.course import late_spread
 from stabdiag.stats.quantiles import diff_sigma, usual_gap
@@ -43,6 +43,11 @@ class Run:
     def loss(self) -> Series:
         """The finite losses; empty if no loss was logged."""
         return self.history.finite("loss")
+
+    @property
+    def has_only_evaluations(self) -> bool:
+        """Whether the loss was measured on held-out data, because no training loss was logged."""
+        return is_evaluation(self.loss.column)
 
     @cached_property
     def loss_kind(self) -> LossKind | None:

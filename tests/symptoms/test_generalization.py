@@ -522,3 +522,31 @@ def test_a_constant_loss_is_not_the_training_loss_evaluated(symptom):
     log = {"epoch": np.arange(20), "loss": flat, "val_loss": flat}
     assert symptom("eval-equals-train", log) is None
     assert symptom("eval-equals-train", {"epoch": np.arange(20), "loss": flat}) == ("eval_loss",)
+
+
+ALONE = np.r_[np.linspace(0.7, 0.4, 15), np.linspace(0.41, 0.6, 25)]
+
+
+def alone(values, **columns):
+    """Return evaluations without a training loss."""
+    noise = 0.002 * np.random.default_rng(6).standard_normal(len(values))
+    return {"epoch": np.arange(len(values)) + 1, "val_loss": values + noise, **columns}
+
+
+@pytest.mark.parametrize(
+    ("columns", "slug", "severity"),
+    [
+        (alone(ALONE), "eval-only-rising", "warning"),
+        (alone(ALONE, val_acc=0.5 + np.arange(40) / 100), "eval-only-rising", "note"),
+        (alone(ALONE, train_loss=np.linspace(0.7, 0.1, 40)), "overfitting", "warning"),
+        (alone(np.linspace(0.7, 0.4, 40)), "healthy", "ok"),
+        (alone(np.r_[ALONE[:15], np.linspace(0.41, 9, 25)]), "divergence-unexplained", "error"),
+    ],
+)
+def test_an_evaluation_loss_alone_may_rise_by_overfitting(columns, slug, severity):
+    report = stabdiag.diagnose(columns)
+    slugs = {finding.slug: finding.severity.value for finding in report.findings}
+    assert slugs.get(slug) == severity, slugs
+    is_unknown = slug == "eval-only-rising"
+    climb = next(answer for answer in report.tree.answers if answer.question == "Q4.1")
+    assert (climb.verdict.value == "unknown") == is_unknown
