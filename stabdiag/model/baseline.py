@@ -104,7 +104,6 @@ class SeriesComparison:
     name: str
     status: BaselineStatus
     decides: bool
-    bins: int
     peak: float
     bar: float
     level: float

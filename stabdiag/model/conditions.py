@@ -33,7 +33,6 @@ class Condition:
     value only meets ``!=``.
     """
 
-    text: str
     name: str
     sign: str
     limit: float | None
@@ -61,7 +60,7 @@ class Condition:
             )
         # Brackets are literal: names and values may contain them.
         pattern = re.compile(fnmatch.translate(value.replace("[", "[[]")))
-        return cls(text=text, name=name, sign=sign, limit=limit, pattern=pattern)
+        return cls(name=name, sign=sign, limit=limit, pattern=pattern)
 
     @property
     def needs_numbers(self) -> bool:

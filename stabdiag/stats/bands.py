@@ -82,7 +82,6 @@ class Band:
     error: Floats
     low: Floats
     high: Floats
-    references: Ints
     factor: float
     log: bool
 
@@ -327,7 +326,6 @@ def make_band(references: Sequence[Levels], prior: Prior, *, log: bool = True) -
         error=error,
         low=np.nanmin(grid, axis=0),
         high=np.nanmax(grid, axis=0),
-        references=number,
         factor=factor,
         log=log,
     )

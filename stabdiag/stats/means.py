@@ -28,13 +28,11 @@ class Mean:
 class Spread:
     """The spread of several means.
 
-    ``deviation`` is their standard deviation, ``between`` the part that the errors of the means do
-    not explain. ``low`` and ``high`` bound the 95% interval of the deviation. ``p_value`` is the
-    probability of this spread if the errors were its only source.
+    ``deviation`` is their standard deviation; ``low`` and ``high`` bound its 95% interval.
+    ``p_value`` is the probability of this spread if the errors of the means were its only source.
     """
 
     deviation: float
-    between: float
     low: float
     high: float
     p_value: float
@@ -77,9 +75,8 @@ def spread(values: Floats, errors: Floats) -> Spread:
         errors: their standard errors; an error below a millionth of the largest counts as exact.
 
     Cochran's Q against chi-squared with n - 1 degrees of freedom (Cochran 1954,
-    doi:10.2307/3001666, section 4), and the variance between by moments (DerSimonian & Laird 1986,
-    doi:10.1016/0197-2456(86)90046-2, eq. 8). The interval assumes a normal sample: for two
-    values it spans a factor of 70.
+    doi:10.2307/3001666, section 4). The interval assumes a normal sample: for two values it spans
+    a factor of 70.
     """
     n = len(values)
     # In units of the largest error, so that squares cannot overflow.
@@ -88,11 +85,9 @@ def spread(values: Floats, errors: Floats) -> Spread:
     weight = 1 / errors**2
     centre = float((weight * values).sum() / weight.sum())
     q = float((weight * (values - centre) ** 2).sum())
-    dispersion = float(weight.sum() - (weight**2).sum() / weight.sum())
     deviation = unit * float(values.std(ddof=1))
     return Spread(
         deviation=deviation,
-        between=unit * math.sqrt(max(q - (n - 1), 0.0) / dispersion),
         low=deviation * math.sqrt((n - 1) / chi_squared_quantile(MAX_CHANCE / 2, n - 1)),
         high=deviation * math.sqrt((n - 1) / chi_squared_quantile(1 - MAX_CHANCE / 2, n - 1)),
         p_value=chi_squared_tail(q, n - 1),

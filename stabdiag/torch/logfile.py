@@ -19,15 +19,14 @@ _HEADER_START = b'{"config"'
 class LogFile:
     """Appends records to a file. Each is one call to the system, so that a kill loses no more.
 
-    ``segment`` counts the processes that wrote to the file, from 1. ``last_step`` is the last step
-    that an earlier one wrote, or None.
+    ``segment`` counts the processes that wrote to the file, from 1.
     """
 
     def __init__(self, path: str | os.PathLike[str], rank: int) -> None:
         path = Path(path)
         self.path = path if rank == 0 else path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.segment, self.last_step, torn = _read_end(self.path)
+        self.segment, torn = _read_end(self.path)
         self._file = os.open(self.path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
         if torn:
             # A killed process may have left half a line.
@@ -58,21 +57,12 @@ def _short(value: Any) -> Any:
     return value
 
 
-def _read_end(path: Path) -> tuple[int, int | None, bool]:
-    """Return the number of this segment, the last step before it, and whether a line is torn."""
+def _read_end(path: Path) -> tuple[int, bool]:
+    """Return the number of this segment, and whether the last line before it is torn."""
     if not path.is_file():
-        return 1, None, False
-    segments, last, line = 0, None, b"\n"
+        return 1, False
+    segments, line = 0, b"\n"
     with path.open("rb") as file:
         for line in file:
-            if line.startswith(_HEADER_START):
-                segments += 1
-            if line.endswith(b"\n"):
-                last = line
-    step = None
-    if last is not None:
-        try:
-            step = int(json.loads(last)["step"])
-        except (ValueError, KeyError, TypeError):
-            step = None
-    return segments + 1, step, not line.endswith(b"\n")
+            segments += line.startswith(_HEADER_START)
+    return segments + 1, not line.endswith(b"\n")

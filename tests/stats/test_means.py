@@ -59,15 +59,6 @@ def test_a_constant_has_a_nonzero_error():
     assert mean_and_error(np.full(50, 2.0)).error > 0
 
 
-def test_the_variance_between_is_what_the_errors_leave():
-    rng = np.random.default_rng(5)
-    between = [
-        spread(rng.normal(2, math.hypot(0.3, 0.1), 20), np.full(20, 0.1)).between
-        for _ in range(100)
-    ]
-    assert np.median(between) == pytest.approx(0.3, rel=0.1)
-
-
 def test_two_values_leave_a_factor_of_seventy():
     estimate = spread(np.array([1.0, 2.0]), np.array([0.1, 0.1]))
     assert estimate.deviation == pytest.approx(math.sqrt(0.5))

@@ -65,7 +65,6 @@ class Guess:
     Attributes:
         late: the levels of the loss that match the guess.
         first: the first step of these levels.
-        last: the last step of these levels.
         description: the losses and their range of steps, as a clause.
         guess: the kind of guess, as a noun phrase.
         classes: the number of classes, 0 if unknown.
@@ -75,7 +74,6 @@ class Guess:
 
     late: Floats
     first: int
-    last: int
     description: str
     guess: str
     classes: int
@@ -183,7 +181,6 @@ def _by_targets(case: Case) -> Guess | None:
     return Guess(
         late=late * cost,
         first=first,
-        last=last,
         description="The loss of each batch is "
         f"{number_range(float(late.min()), float(late.max()))} times "
         f"the variance of its targets from {case.unit} {first} to {last}",
@@ -229,7 +226,6 @@ def _by_classes(case: Case) -> Guess | None:
     return Guess(
         late=late,
         first=first,
-        last=last,
         description=f"The loss is {_span(late)} (medians over a tenth of the run) from "
         f"{case.unit} {first} to {last}",
         guess=f"random guessing among {classes} classes{source}",
@@ -275,8 +271,7 @@ def _by_accuracy(case: Case) -> Guess | None:
         return Guess(
             late=late,
             first=first,
-            last=last,
-            description=f"The {loss_name} is {_span(late)} and the accuracy "
+                description=f"The {loss_name} is {_span(late)} and the accuracy "
             f"{num(median(fractions))} from {case.unit} {first} to {last}",
             guess=guess,
             classes=classes,
