@@ -9,7 +9,7 @@ from typing import Final
 
 from stabdiag.comparison.ends import FinalLevel, split_by_decrease, split_by_end
 from stabdiag.comparison.outcomes import RUN_FAILS
-from stabdiag.comparison.settings import explaining, join_words
+from stabdiag.comparison.settings import explaining, first_values, join_words
 from stabdiag.model.comparison import ComparedRun, Comparison, ComparisonKind, Difference, same
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.manifest.parsing import number, plain
@@ -99,7 +99,7 @@ def run_fails(comparison: Comparison) -> Iterator[Finding]:
             "failed": len(failed),
             "succeeded": len(sound),
             **{f"end of {end.run.label}": end.last for end in [*failed, *sound][:_MAX_SUSPECTS]},
-            **_values(suspects),
+            **first_values(suspects),
         },
         title="A run learns less than another" if is_lagging else None,
         severity=Severity.WARNING if is_lagging else None,
@@ -346,11 +346,3 @@ def _plain(value: Scalar) -> float | str | None:
     if value is None or isinstance(value, float | str):
         return value
     return str(value) if isinstance(value, bool) else float(value)
-
-
-def _values(suspects: Sequence[Difference]) -> dict[str, Scalar]:
-    return {
-        f"{suspect.key} ({label})": value
-        for suspect in suspects[:_MAX_SUSPECTS]
-        for label, value in list(suspect.values.items())[:_MAX_SUSPECTS]
-    }

@@ -153,7 +153,7 @@ def config_differs(comparison: Comparison) -> Iterator[Finding]:
         " ".join(filter(None, parts)),
         _first_action(causes, rates),
         step=step,
-        measured={**_values(causes), **(divergence_evidence(losses[0]) if losses else {})},
+        measured={**first_values(causes), **(divergence_evidence(losses[0]) if losses else {})},
         severity=Severity.NOTE if is_harmless else None,
     )
 
@@ -254,9 +254,10 @@ def _first_action(causes: tuple[Difference, ...], rates: list[Divergence]) -> Ac
     )
 
 
-def _values(causes: tuple[Difference, ...]) -> dict[str, Scalar]:
+def first_values(differences: Sequence[Difference]) -> dict[str, Scalar]:
+    """Return the values of the first settings in the first runs, for the evidence."""
     return {
-        f"{cause.key} ({label})": value
-        for cause in causes[:_MAX_NAMED_SETTINGS]
-        for label, value in list(cause.values.items())[:_MAX_NAMED_SETTINGS]
+        f"{difference.key} ({label})": value
+        for difference in differences[:_MAX_NAMED_SETTINGS]
+        for label, value in list(difference.values.items())[:_MAX_NAMED_SETTINGS]
     }

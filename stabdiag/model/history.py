@@ -167,6 +167,13 @@ class RepeatedSteps:
     after: Floats
 
 
+def recorder_header(config: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the recorder's header in a log: the recorder, and the model at the start."""
+    inner = config.get("config")
+    recorder = inner.get("recorder") if isinstance(inner, Mapping) else None
+    return recorder if isinstance(recorder, Mapping) else {}
+
+
 @frozen
 class History:
     """All series of one run by role, its events, and its origin.

@@ -36,6 +36,11 @@ _PERCENT = 100
 _MINUTE, _HOUR = 60, 3600
 
 
+def storable_text(text: str) -> str:
+    """Return a text that is valid Unicode, as not every file name is."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 def word_list(text: str) -> tuple[str, ...]:
     """Return the words of a text, for tables written as one string."""
     return tuple(text.split())

@@ -18,6 +18,7 @@ from stabdiag.files import atomic_write
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import Row
+from stabdiag.model.text import storable_text
 
 ROWS_VERSION: Final = 1
 """The version of the layout of a store, in the metadata of each part."""
@@ -65,11 +66,6 @@ def _storable(value: Any) -> Any:
     if isinstance(value, dict):
         return [(storable_text(name), storable_text(text)) for name, text in value.items()]
     return None if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST else value
-
-
-def storable_text(text: str) -> str:
-    """Return a text that is valid Unicode, as not every file name is."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def read_rows(table: pa.Table) -> Iterator[Row]:

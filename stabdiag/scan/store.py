@@ -23,6 +23,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.files import atomic_write
 from stabdiag.model.arrays import Mask
 from stabdiag.model.scan import UNREAD
+from stabdiag.model.text import storable_text
 from stabdiag.scan.rows import (
     METADATA,
     ROW_SCHEMA,
@@ -30,7 +31,6 @@ from stabdiag.scan.rows import (
     StoredRows,
     read_columns,
     read_part,
-    storable_text,
 )
 from stabdiag.sources.group import STORE_PART, Job
 from stabdiag.sources.profiles import profiles_path

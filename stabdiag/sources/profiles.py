@@ -17,6 +17,7 @@ import numpy as np
 from stabdiag.errors import StabdiagError
 from stabdiag.files import atomic_write
 from stabdiag.model.profile import Levels, RunProfile
+from stabdiag.model.text import storable_text
 from stabdiag.sources.group import PROFILES
 
 if TYPE_CHECKING:
@@ -42,11 +43,6 @@ _WHOLE: Final = ("bins", "count")
 _REAL: Final = ("mean", "noise", "log_mean", "log_noise")
 
 
-def _storable(value: object) -> object:
-    """Return a value with text as valid Unicode, as not every file name is."""
-    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
-
-
 def profile_table(profiles: Iterable[RunProfile]) -> pa.Table:
     """Return profiles as a table with one row per series."""
     import pyarrow as pa
@@ -55,7 +51,10 @@ def profile_table(profiles: Iterable[RunProfile]) -> pa.Table:
     for number, profile in enumerate(profiles):
         run = {name: getattr(profile, name) for name in _RUN}
         run |= {"run": profile.key or str(number), "settings": json.dumps(dict(profile.settings))}
-        run = {name: _storable(value) for name, value in run.items()}
+        run = {
+            name: storable_text(value) if isinstance(value, str) else value
+            for name, value in run.items()
+        }
         for role, levels in profile.series.items() or [("", None)]:
             arrays = {} if levels is None else {n: getattr(levels, n) for n in (*_WHOLE, *_REAL)}
             rows.append({**run, "role": role, "column": profile.columns.get(role, role), **arrays})

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask, Positions
+from stabdiag.model.history import recorder_header
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.columns import Column, Columns
@@ -65,7 +66,7 @@ def first_rank_name(name: str) -> str | None:
 
 def has_ranks(columns: Columns) -> bool:
     """Return True if the recorder wrote a log in one of several processes."""
-    size = _header(columns).get("world_size")
+    size = recorder_header(columns.config).get("world_size")
     return isinstance(size, int | float) and size > 1
 
 
@@ -77,7 +78,7 @@ def merge_ranks(first: Columns, others: Sequence[Columns]) -> Columns:
     """
     logs = [first, *others]
     rows = [_rank_rows(first, other) for other in others]
-    is_sharded = _header(first).get("sharded") is True
+    is_sharded = recorder_header(first.config).get("sharded") is True
     comparisons = {RANKS: lambda: _number_of_ranks(first, rows)}
     if not is_sharded and all(_BATCH_ROLE in log.names for log in logs):
         comparisons[SAME_BATCH] = lambda: _compared(first, others, rows, _BATCH_ROLE, _are_equal)
@@ -103,12 +104,6 @@ def merge_ranks(first: Columns, others: Sequence[Columns]) -> Columns:
         events=(*first.events, ranks),
         files=tuple(dict.fromkeys(file for log in logs for file in log.files)),
     )
-
-
-def _header(columns: Columns) -> Mapping[str, object]:
-    config = columns.config.get("config")
-    recorder = config.get("recorder") if isinstance(config, Mapping) else None
-    return recorder if isinstance(recorder, Mapping) else {}
 
 
 def _steps(columns: Columns) -> Floats:

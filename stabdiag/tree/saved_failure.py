@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import History
+from stabdiag.model.history import History, recorder_header
 
 _BATCHES: Final = "recorder/saved_batches"
 _WEIGHTS: Final = "recorder/saved_weights"
@@ -38,17 +37,10 @@ class SavedFailure:
         return f"python -m stabdiag.torch probe {self.file} --factory train:make{weights}"
 
 
-def recorder_header(history: History) -> Mapping[str, object]:
-    """Return the recorder's header, which describes the recorder and the model at the start."""
-    config = history.config.get("config")
-    recorder = config.get("recorder") if isinstance(config, Mapping) else None
-    return recorder if isinstance(recorder, Mapping) else {}
-
-
 def saved_failure(history: History) -> SavedFailure | None:
     """Return the first failed step that the recorder saved."""
     batches = history.finite(_BATCHES)
-    file = recorder_header(history).get("nan_file")
+    file = recorder_header(history.config).get("nan_file")
     if not len(batches) or not isinstance(file, str):
         return None
     step = int(batches.steps[0])
@@ -69,7 +61,7 @@ def saved_surge_file(history: History, step: int) -> str | None:
     A later surge overwrites the file.
     """
     surges = history.finite(_SURGE)
-    file = recorder_header(history).get("spike_file")
+    file = recorder_header(history.config).get("spike_file")
     is_last = bool(len(surges)) and int(surges.steps[-1]) == step
     return file if is_last and isinstance(file, str) else None
 

@@ -13,6 +13,7 @@ from stabdiag.model.roles.loss_kinds import (
     is_adversarial_loss,
 )
 from stabdiag.model.roles.names import (
+    TRAINING_WORDS,
     is_evaluation,
     is_setting,
     normal,
@@ -59,9 +60,7 @@ _TRAINING_AFFIX: Final = lazy_pattern(
     r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$"
 )
 
-# Words for the training split, and the other words of a pair such as avg_train and avg_val, or
-# l2_trn and l2_tst.
-_NAMES_OF_TRAINING: Final = frozenset({"train", "training", "trn", "tr"})
+# Other words of a pair such as avg_train and avg_val, or l2_trn and l2_tst.
 _SHORT_EVALUATIONS: Final = frozenset({"te", "va"})
 _UNNAMED_MEASURES: Final[frozenset[str | None]] = frozenset(
     {"", "avg", "average", "mean", "total", "l", "l1", "l2", "err"}
@@ -161,7 +160,7 @@ def _fallback(loss: str, eval_loss: str | None) -> FallbackColumn:
 def _without_training(name: str) -> str | None:
     """Return a name in normal form without the word for the training, or None if it has none."""
     words = normal(_inner_name(name)).split("_")
-    others = [word for word in words if word not in _NAMES_OF_TRAINING]
+    others = [word for word in words if word not in TRAINING_WORDS]
     return "_".join(others) if len(others) < len(words) else None
 
 

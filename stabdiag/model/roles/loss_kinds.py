@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final, Self
 
-from stabdiag.model.roles.names import is_evaluation, last_word, name_words
+from stabdiag.model.roles.names import EPISODES_OR_GAMES, is_evaluation, last_word, name_words
 from stabdiag.model.text import word_list
 
 # Words that distinguish two readings of the same loss rather than two components.
@@ -154,8 +154,7 @@ _TOTAL_LOSS_WORDS: Final = _TRAINING_LOSS_WORDS | {
 # The error of estimated returns, whose names say so.
 _TEMPORAL_DIFFERENCES: Final = frozenset({"td", "bellman", "dqn", "q", "qf"})
 
-# A game counts these, and prints how often it explores.
-_EPISODE_COUNTERS: Final = frozenset({"episode", "episodes", "game", "games"})
+# A game prints how often it explores.
 _EXPLORATIONS: Final = frozenset({"exploration", "explore"})
 _OF_CLASSIFIERS: Final = frozenset({"acc", "accuracy"})
 
@@ -250,7 +249,7 @@ def _belongs_to_game(names: Sequence[str]) -> bool:
     words = [set(name_words(name)) for name in names]
     if any(own & _OF_CLASSIFIERS for own in words):
         return False
-    return any(own <= _EPISODE_COUNTERS or own & _EXPLORATIONS for own in words if own)
+    return any(own <= EPISODES_OR_GAMES or own & _EXPLORATIONS for own in words if own)
 
 
 def _is_adversary(words: Sequence[str]) -> bool:

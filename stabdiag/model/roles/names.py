@@ -262,6 +262,7 @@ _SCORE_WORDS: Final = frozenset({"score", "scores"})
 _RETURN: Final = frozenset({"r"})
 _ANY_REWARDS: Final = _REWARDS | _SCORE_WORDS | _RETURN
 _ENDS_WITH_R: Final = re.compile(r"[_a-z]R$")
+TRAINING_WORDS: Final = frozenset({"train", "training", "trn", "tr"})
 # The units that the records of a log of games count.
 EPISODES_OR_GAMES: Final = frozenset({"episode", "episodes", "game", "games"})
 _OF_REWARDS: Final = frozenset(

@@ -11,6 +11,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import (
+    TRAINING_WORDS,
     is_evaluation,
     is_setting,
     last_word,
@@ -138,7 +139,6 @@ _ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
         "source target"
     )
 ) - {"macro", "weighted", "all", "normalized", "unnormalized"}
-_TRAINING_WORDS: Final = frozenset({"train", "training", "trn", "tr"})
 
 # Win rate (agent1), of one of several players.
 _PLAYER: Final = lazy_pattern(r"(?i)((?:win|success)[ _-]?rate) ?\([\w -]{1,24}\)$")
@@ -230,7 +230,7 @@ def _singular_words(name: str) -> list[str]:
 def is_training_score(name: str) -> bool:
     """Return True if a score is measured on the training data, by its name."""
     own = without_run(name)
-    return not _TRAINING_WORDS.isdisjoint(name_words(own)) or normal(own) in _OF_TRAINING
+    return not TRAINING_WORDS.isdisjoint(name_words(own)) or normal(own) in _OF_TRAINING
 
 
 def score_columns(names: Iterable[str], taken: Container[str]) -> dict[str, str]:

@@ -271,7 +271,7 @@ def _by_accuracy(case: Case) -> Guess | None:
         return Guess(
             late=late,
             first=first,
-                description=f"The {loss_name} is {_span(late)} and the accuracy "
+            description=f"The {loss_name} is {_span(late)} and the accuracy "
             f"{num(median(fractions))} from {case.unit} {first} to {last}",
             guess=guess,
             classes=classes,

@@ -9,13 +9,12 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.history import Series
+from stabdiag.model.history import Series, recorder_header
 from stabdiag.model.text import percent, plural, times
 from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE
 from stabdiag.symptoms.recorded.facts import PREFIX, fact_layers, first_true_step, quoted
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
-from stabdiag.tree.saved_failure import recorder_header
 
 _MISSING: Final = f"{PREFIX}/not_in_optimizer"
 _FROZEN: Final = f"{PREFIX}/frozen_random"
@@ -135,7 +134,7 @@ def no_gradient(case: Case) -> Evidence | None:
 
 def _fraction_of_weights(case: Case, count: int) -> float | None:
     """Return a count as a fraction of all trainable weights, None if unknown."""
-    total = recorder_header(case.history).get("trainable_values")
+    total = recorder_header(case.history.config).get("trainable_values")
     return count / total if isinstance(total, int | float) and total else None
 
 
@@ -259,7 +258,7 @@ def updates_lost(case: Case) -> Evidence | None:
 
 def _stored_as(case: Case) -> str | None:
     """Return the storage dtype of the weights, from the recorder's header."""
-    stored = recorder_header(case.history).get("stored_as")
+    stored = recorder_header(case.history.config).get("stored_as")
     return stored if isinstance(stored, str) else None
 
 
