@@ -17,10 +17,11 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns, every_column
-from stabdiag.readers.csv.cells import BLANKS, CsvBlock, read_lines
+from stabdiag.readers.csv.cells import BLANKS
 from stabdiag.readers.csv.dialect import Dialect, describe_words, detect_dialect, is_bare_header
 from stabdiag.readers.csv.headerless import assumed, find_table
 from stabdiag.readers.csv.placeholders import with_meaning
+from stabdiag.readers.csv.tolerant import CsvBlock, read_lines
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
