@@ -17,6 +17,7 @@ results, whose rows begin with the name of a model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -166,59 +167,102 @@ def _largest(data: bytes) -> PrintedTable | None:
 
 
 def _tables(data: bytes) -> list[PrintedTable]:
-    """Return the tables with a loss.
-
-    A table continues after a repeated heading, unless its rows have no count.
-    """
-    tables: list[PrintedTable] = []
-    table, inside = None, False
+    """Return the tables with a loss."""
     data = name_function(data)
     # A log without a table repeats a few lines, and no line is a heading.
-    lines = data.split(b"\n") if any(map(_may_be_heading, outline(data).split(b"\n"))) else []
-    for number, line in enumerate(lines):
+    if not any(map(_may_be_heading, outline(data).split(b"\n"))):
+        return []
+    search = _TableSearch()
+    lines = data.split(b"\n")
+    for number, (above, line) in enumerate(zip([b"", *lines], lines, strict=False)):
+        search.look(number, line, above)
+    return search.tables
+
+
+class _TableSearch:
+    """The tables with a loss in the lines of a text so far.
+
+    A table continues after a repeated heading, unless its rows have no count. The other lines below
+    its heading are listed in ``others``.
+    """
+
+    def __init__(self) -> None:
+        self.tables: list[PrintedTable] = []
+        # The table that a row would belong to, and whether the last line was in it.
+        self._table: PrintedTable | None = None
+        self._is_inside = False
+
+    def look(self, number: int, line: bytes, above: bytes) -> None:
+        """Look at the next line, below the line ``above``."""
+        table = self._table
         named = any(word in line for word in _NAME_STEMS)
         barred = (named or table is not None) and _COLUMN_BAR.search(line) is not None
-        is_read = table is not None and (barred if table.barred else _NUMBERED_ROW.match(line))
-        is_read = len(line) <= _LONGEST_LINE and (named or is_read)
-        text = line.decode("utf-8", "replace") if is_read else ""
-        text, reason = text.strip() if barred else text, ""
-        cells = [*(_BETWEEN_BARS if barred else _CELL_TEXT).finditer(text)]
-        if named and not barred and text.startswith("# "):
-            cells = [*BLANK_FREE_TEXT.finditer(text, 1)]
-        names = tuple(plain_cell(cell).removesuffix(":") for cell in cells) if named else ()
-        if named and barred and not _is_heading(names, barred=True):
-            names = _joined_names(lines[number - 1], names)
-        if not is_read:
-            inside = False
-        elif not barred and named and _is_of_evaluation(names, lines[number - 1]):
-            table, inside = None, False
+        may_be_row = table is not None and (barred if table.barred else _NUMBERED_ROW.match(line))
+        if len(line) > _LONGEST_LINE or not (named or may_be_row):
+            self._is_inside = False
+            self._add_other(number, line)
+            return
+        text = line.decode("utf-8", "replace")
+        text = text.strip() if barred else text
+        cells = _find_cells(text, named=named, barred=barred)
+        names = _heading_names(cells, above, barred=barred) if named else ()
+        reason = ""
+        if named and not barred and _is_of_evaluation(names, above):
+            self._table, self._is_inside = None, False
         elif _is_heading(names, barred=barred):
-            counted = barred or not names_measure(names[0], barred=barred)
-            counted = counted and score_direction(names[0]) is None
-            if not tables or tables[-1].names != names or not counted:
-                tables.append(
-                    PrintedTable(names=names, heading=cells, barred=barred, counted=counted)
-                )
-            table, inside = tables[-1], True
-            continue
-        elif barred and not inside and _MARKDOWN_RULE.fullmatch(line):
+            self._begin(names, cells, barred=barred)
+            return
+        elif barred and not self._is_inside and _MARKDOWN_RULE.fullmatch(line):
             # A rule below a heading without a loss: another table begins.
-            table = None
+            self._table = None
         elif table is not None and (row := read_row(table, cells, text)) is not None:
             table.rows.append(row)
-            inside = True
-            continue
-        elif table is not None and inside and barred and len(cells) != len(table.heading):
+            self._is_inside = True
+            return
+        elif table is not None and self._is_inside and barred and len(cells) != len(table.heading):
             is_rule = _MARKDOWN_RULE.fullmatch(line) is not None
             reason = "" if is_rule else f"{len(cells)} cells instead of {len(table.heading)}"
-        if tables:
-            others, above = tables[-1].others, len(tables[-1].rows)
-            full_text = line.decode("utf-8", "replace")
-            has_words = inside and table is not None and has_words_as_loss(table, text)
-            reason = "words in the place of the loss" if has_words else reason
-            bad = BadLine(line=number, reason=reason, above=above, text=full_text)
-            others.append(replace(bad, has_words=has_words))
-    return tables
+        self._add_other(number, line, text, reason)
+
+    def _begin(self, names: tuple[str, ...], cells: list[re.Match[str]], *, barred: bool) -> None:
+        """Begin a table, or continue the last one if its heading is repeated."""
+        counted = barred or not names_measure(names[0], barred=barred)
+        counted = counted and score_direction(names[0]) is None
+        if not self.tables or self.tables[-1].names != names or not counted:
+            self.tables.append(
+                PrintedTable(names=names, heading=cells, barred=barred, counted=counted)
+            )
+        self._table, self._is_inside = self.tables[-1], True
+
+    def _add_other(self, number: int, line: bytes, text: str = "", reason: str = "") -> None:
+        """Add a line that is not a row to the last table."""
+        if not self.tables:
+            return
+        last, table = self.tables[-1], self._table
+        has_words = self._is_inside and table is not None and has_words_as_loss(table, text)
+        bad = BadLine(
+            line=number,
+            reason="words in the place of the loss" if has_words else reason,
+            above=len(last.rows),
+            text=line.decode("utf-8", "replace"),
+            has_words=has_words,
+        )
+        last.others.append(bad)
+
+
+def _find_cells(text: str, *, named: bool, barred: bool) -> list[re.Match[str]]:
+    """Return the cells of a line between bars, or else between blanks."""
+    if named and not barred and text.startswith("# "):
+        return [*BLANK_FREE_TEXT.finditer(text, 1)]
+    return [*(_BETWEEN_BARS if barred else _CELL_TEXT).finditer(text)]
+
+
+def _heading_names(
+    cells: Sequence[re.Match[str]], above: bytes, *, barred: bool
+) -> tuple[str, ...]:
+    """Return the names in the cells of a line, which may continue those of the line above."""
+    names = tuple(plain_cell(cell).removesuffix(":") for cell in cells)
+    return _joined_names(above, names) if barred and not _is_heading(names, barred=True) else names
 
 
 def _may_be_heading(line: bytes) -> bool:
