@@ -55,15 +55,13 @@ def with_remainder(
     if unread.count:
         # Its reader may have found reports of failures below these records.
         columns = first_records(columns, unread.rows)
-    after = later.load(later_roles["loss"]).logged
-    if len(after) < COMPARED_LOSSES or columns.load(roles["loss"]).is_text:
+    if not _may_continue(columns, roles["loss"], later, later_roles["loss"]):
         return None
-    if is_perplexity(later_roles["loss"]) != is_perplexity(roles["loss"]):
-        return None
-    before, after = columns.load(roles["loss"]).logged, after[:COMPARED_LOSSES]
     clock = next((role for role in CLOCK_ROLES if role in roles), None)
     has_clock = clock in later_roles and later.epoch_length is None
     counts = later.load(later_roles[clock]) if clock is not None and has_clock else None
+    before = columns.load(roles["loss"]).logged
+    after = later.load(later_roles["loss"]).logged[:COMPARED_LOSSES]
     is_counted = False
     if clock is not None and counts is not None:
         columns = _with_total_counts(columns, roles[clock], counts)
@@ -86,19 +84,38 @@ def with_remainder(
     # Assumed names have to fit.
     if later.unnamed and not (is_counted and is_near(last_losses, after, factor=VERY_NEAR)):
         return None
-    own = {name: roles[role] for role, name in later_roles.items() if role in roles}
+    names = _own_names(columns, roles, later, later_roles, is_counted=is_counted)
     if is_long:
-        del own[later_roles["loss"]]
-    if clock is not None and not is_counted:
-        own.pop(later_roles.get(clock, ""), None)
-        own |= {later_roles[role]: "" for role in CLOCK_ROLES if role in later_roles}
-    if "clock" in roles and later_roles.get("clock") in own:
-        times = columns.load(roles["clock"]), later.load(later_roles["clock"])
-        if _are_dates(times[0]) != _are_dates(times[1]):
-            own[later_roles["clock"]] = ""
+        del names[later_roles["loss"]]
     columns = first_records(columns, unread.rows)
     last = None if clock is None else _last_count(columns.load(roles[clock]))
-    return _joined(columns, later, own, unread, last)
+    return _joined(columns, later, names, unread, last)
+
+
+def _may_continue(columns: Columns, loss: str, later: Columns, later_loss: str) -> bool:
+    """Return True if the remainder has enough losses, of the same kind as those above it."""
+    has_losses = len(later.load(later_loss).logged) >= COMPARED_LOSSES
+    is_number = has_losses and not columns.load(loss).is_text
+    return is_number and is_perplexity(later_loss) == is_perplexity(loss)
+
+
+def _own_names(
+    columns: Columns,
+    roles: Mapping[str, str],
+    later: Columns,
+    later_roles: Mapping[str, str],
+    *,
+    is_counted: bool,
+) -> dict[str, str]:
+    """Return the column that each column of the remainder continues, "" if it is left out."""
+    names = {name: roles[role] for role, name in later_roles.items() if role in roles}
+    if not is_counted and any(role in roles for role in CLOCK_ROLES):
+        names |= {later_roles[role]: "" for role in CLOCK_ROLES if role in later_roles}
+    if "clock" in roles and later_roles.get("clock") in names:
+        times = columns.load(roles["clock"]), later.load(later_roles["clock"])
+        if _are_dates(times[0]) != _are_dates(times[1]):
+            names[later_roles["clock"]] = ""
+    return names
 
 
 def first_records(columns: Columns, rows: int) -> Columns:

@@ -75,42 +75,49 @@ def find_uncounted(
         for (word, counted_loss), pairs in sample.counters.items()
         if counted_loss == loss and word != FIRST and count_moves([count for _, count in pairs])
     }
+    losses = values.get(loss, ())
     fewest, different = _UNCOUNTED
-    restarts = any(is_word(word) and len(values) == lines for word, values in counts.items())
+    restarts = any(is_word(word) and len(counted) == lines for word, counted in counts.items())
     if restarts or _are_alike(data, loss, sample):
-        several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
-        lost = several and any(map(is_lost, values.get(loss, ())))
-        fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
-        # A record with many values is not prose, and neither is a full bar.
-        width = max(map(len, sample.shapes), default=0)
-        if width > 1 and _are_consecutive(data, loss, sample):
-            fewest, different = min((fewest, different), _CONSECUTIVE)
-        is_record = width >= MANY_VALUES
-        if is_record or _are_full_bars(sample, loss, lines):
-            fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)
-        is_paired = _has_twin(loss, sample)
-        if is_paired or (lines < _ALIKE[0] and _are_all(data, lines)):
-            fewest = different = _MIN_ALONE
-        # A loss of exactly 0 on line after line.
-        is_zero = lines >= _ALIKE[0] and not any(map(as_float, values.get(loss, ())))
-        different = 1 if is_zero else different
-        # Records of a constant loss with several values, and many of a loss that hardly moves,
-        # differ in their other values.
-        if len({*_loss_lines(data, loss, sample)}) >= different:
-            is_enough = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
-            is_enough |= is_zero and _lines_between(data, loss, sample) < 2 * lines
-            different = 1 if is_enough else 2 if lines >= _UNCOUNTED[1] else different
-        # Many lines of a loss that is always the same, with several decimals.
-        if lines >= _UNCOUNTED[0] and all(map(_DECIMALS.search, values.get(loss, ()))):
-            different = 1
+        fewest, different = _fewest_alike(data, loss, losses, sample)
     if _are_results(_loss_lines(data, loss, sample)):
         return None
-    too_few = lines < fewest or len({*values.get(loss, ())}) < different
+    too_few = lines < fewest or len({*losses}) < different
     if too_few or not all(map(_is_in_order, counts.values())):
         return None
     ranked = _counter_of_ranks(sample, loss, values[loss])
     counter = ranked or (EPOCH if len(counts.get(EPOCH, ())) == lines else None)
     return TextEvidence(counter=counter, loss=loss, lines=lines, rising=float(counter is not None))
+
+
+def _fewest_alike(
+    data: bytes, loss: str, losses: Sequence[bytes], sample: Sample
+) -> tuple[int, int]:
+    """Return the fewest lines, and the fewest different losses, if the lines look alike."""
+    lines, width = len(losses), max(map(len, sample.shapes), default=0)
+    several = width > 1 or lines >= _ALIKE[0]
+    lost = several and any(map(is_lost, losses))
+    fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
+    # A record with many values is not prose, and neither is a full bar.
+    if width > 1 and _are_consecutive(data, loss, sample):
+        fewest, different = min((fewest, different), _CONSECUTIVE)
+    if width >= MANY_VALUES or _are_full_bars(sample, loss, lines):
+        fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)
+    if _has_twin(loss, sample) or (lines < _ALIKE[0] and _are_all(data, lines)):
+        fewest = different = _MIN_ALONE
+    # A loss of exactly 0 on line after line.
+    is_zero = lines >= _ALIKE[0] and not any(map(as_float, losses))
+    different = 1 if is_zero else different
+    # Records of a constant loss with several values, and many of a loss that hardly moves, differ
+    # in their other values.
+    if len({*_loss_lines(data, loss, sample)}) >= different:
+        suffices = width > 2 and lines >= _ALIKE[0]
+        suffices |= is_zero and _lines_between(data, loss, sample) < 2 * lines
+        different = 1 if suffices else 2 if lines >= _UNCOUNTED[1] else different
+    # Many lines of a loss that is always the same, with several decimals.
+    if lines >= _UNCOUNTED[0] and all(map(_DECIMALS.search, losses)):
+        different = 1
+    return fewest, different
 
 
 def _counter_of_ranks(sample: Sample, loss: str, losses: Sequence[bytes]) -> bytes | None:
