@@ -19,10 +19,9 @@ from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
 from stabdiag.torch.optimizers import Optimizers
 from stabdiag.torch.parameters import Parameters
-from stabdiag.torch.rhythm import MIN_SLEEP, Rhythm
+from stabdiag.torch.rhythm import MIN_SLEEP, Rhythm, Sleep
 from stabdiag.torch.rows import RowWriter
 from stabdiag.torch.skipping import StepSkipper
-from stabdiag.torch.sleep import Sleep
 from stabdiag.torch.stale import StaleGradients
 from stabdiag.torch.step_record import Inputs, StepRecord
 from stabdiag.torch.unsupported import IN_BACKWARD, UnsupportedTrainingError, describe_error

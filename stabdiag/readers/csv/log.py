@@ -17,10 +17,16 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns, every_column
-from stabdiag.readers.csv.cells import BLANKS
-from stabdiag.readers.csv.dialect import Dialect, describe_words, detect_dialect, is_bare_header
-from stabdiag.readers.csv.headerless import assumed, find_table
-from stabdiag.readers.csv.placeholders import with_meaning
+from stabdiag.readers.csv.cells import BLANKS, DELIMITERS
+from stabdiag.readers.csv.dialect import (
+    LINES,
+    Dialect,
+    content_lines,
+    describe_words,
+    detect_dialect,
+    is_bare_header,
+)
+from stabdiag.readers.csv.headerless import assumed, find_table, name_table, table_of_cells
 from stabdiag.readers.csv.tolerant import CsvBlock, read_lines
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.log_builder import LogBuilder
@@ -38,6 +44,10 @@ from stabdiag.readers.unnamed import (
 # Up to this size the tolerant reader (20 MB/s) finishes before Arrow is imported (40 ms).
 MAX_TOLERANT_CSV: Final = 1 << 19
 
+# Names that say nothing: x1, V2, Column3, a
+_PLACEHOLDER: Final = lazy_pattern(
+    r"(?i)[abcuvwxyz]|[xyzv]_?\d{1,2}|(?:col|column|field|var)[_ ]?\d{1,2}"
+)
 
 # 'train_loss': [1.0625, at the end of a line, or without a name on a line of its own.
 _LIST_BEGINS: Final = lazy_pattern(
@@ -204,7 +214,7 @@ def _dialect(stream: Stream) -> Dialect:
     head, is_complete = stream.head()
     dialect = detect_dialect(head, is_complete=is_complete)
     if dialect is not None:
-        return with_meaning(dialect, head, stream.name)
+        return _with_meaning(dialect, head, stream.name)
     table = find_table(head, stream.name)
     if table is not None:
         dialect = assumed(table, head, stream.name)
@@ -286,3 +296,20 @@ def _take(points: Points, metric: str, table: Columns) -> bool:
     for step, value in points_logged:
         points.add(metric, int(step), value)
     return True
+
+
+def _with_meaning(dialect: Dialect, head: bytes, source: str) -> Dialect:
+    """Return a dialect whose header only numbers its columns with names after the file.
+
+    The names of other headers are kept.
+    """
+    if not all(_PLACEHOLDER.fullmatch(name) for name in dialect.names):
+        return dialect
+    lines = head[dialect.start :].decode("utf-8", "replace").split("\n")[: LINES + 1]
+    content = [lines[place] for place in content_lines(lines, LINES)]
+    if dialect.delimiter not in DELIMITERS or not content or assign(dialect.names).columns:
+        return dialect
+    named = name_table(table_of_cells(content, dialect.delimiter, above=0), source)
+    if named is None or named.is_unknown or len(named.names) != len(dialect.names):
+        return dialect
+    return replace(dialect, names=named.names, assumed=named.event)
