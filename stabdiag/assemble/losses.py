@@ -80,8 +80,8 @@ def read_losses(
         loss, events = without_initial_nan(loss, data.get("grad_norm"), steps)
     if "step" in names:
         counter = columns.load(names["step"])
-        loss, more = without_nan_at_starts(loss, counter, data.get("grad_norm"))
-        events += more
+        loss, nan_events = without_nan_at_starts(loss, counter, data.get("grad_norm"))
+        events += nan_events
     others = _training_columns(data)
     skipped = _wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
     if skipped.any():

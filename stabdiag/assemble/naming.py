@@ -276,5 +276,5 @@ def _may_evaluate(column: Column, loss: Column) -> bool:
     values, losses = (
         logged[np.isfinite(logged)].tolist() for logged in (column.logged, loss.logged)
     )
-    enough = min(len(values), len(losses)) >= FEWEST
-    return enough and may_be_evaluated(values, losses)
+    has_values = min(len(values), len(losses)) >= FEWEST
+    return has_values and may_be_evaluated(values, losses)

@@ -225,8 +225,8 @@ def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
         epochs[: rows[named[0]]] = epochs[rows[named[0]]] - 1
     advance = epochs[back] - epochs[rows[np.searchsorted(rows, back) - 1]]
     usual = float(np.median(np.diff(epochs[rows])))
-    known = epochs[rows[np.isfinite(epochs[rows])]]
-    are_whole = len(rows) < MIN_SERIES_LENGTH and bool(np.all(known % 1 == 0))
+    finite = epochs[rows[np.isfinite(epochs[rows])]]
+    are_whole = len(rows) < MIN_SERIES_LENGTH and bool(np.all(finite % 1 == 0))
     largest = math.inf if are_whole else min(2 * usual, 1) if usual > 0 else 1
     turned: Mask = (advance > 0) & (advance <= largest)
     return turned

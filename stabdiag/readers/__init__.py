@@ -50,7 +50,7 @@ _TABLE_FORMATS: Final = ("csv", "printed-table")
 # A log that cannot be read again is kept up to this size, to follow a change of its form.
 _KEPT: Final = 1 << 22
 
-__all__ = ["BadLine", "Column", "Columns", "bare", "from_object", "read_stream"]
+__all__ = ["BadLine", "Column", "Columns", "as_written", "from_object", "read_stream"]
 
 
 def read_stream(
@@ -71,7 +71,7 @@ def read_stream(
         LogError: If the log cannot be read, in one line that says what to do about it.
     """
     chosen = None if format is None else reader(format)
-    plain = bare(stream) if chosen is None else decoded(unpacked(stream))
+    plain = as_written(stream) if chosen is None else decoded(unpacked(stream))
     kept = plain.peek(_KEPT) if stream.path is None else b""
     plain.is_required = is_required
     plain.run_id = run_id
@@ -104,7 +104,7 @@ def read_stream(
 
 def read_plain(stream: Stream) -> Columns:
     """Read a log that is not packed, in the format that is detected."""
-    plain, chosen = _sniffed(bare(stream))
+    plain, chosen = _sniffed(as_written(stream))
     return chosen.read(plain)
 
 
@@ -124,7 +124,7 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
             return kept if len(kept) < _KEPT else b""
         with open_stream(stream.path) as reopened_stream:
             pieces, size = [], 0
-            for piece in bare(reopened_stream).pieces():
+            for piece in as_written(reopened_stream).pieces():
                 pieces.append(piece)
                 size += len(piece)
                 if size > LARGEST:
@@ -189,7 +189,7 @@ def _detect_known(stream: Stream) -> Reader | None:
     return detected if detected is not None and has_known_names(detected, stream) else None
 
 
-def bare(stream: Stream) -> Stream:
+def as_written(stream: Stream) -> Stream:
     """Return a log as its program wrote it: unpacked, in UTF-8, and not wrapped."""
     plain = unpacked(stream)
     if plain.peek(len(NUMPY_MAGIC)) == NUMPY_MAGIC:

@@ -357,7 +357,7 @@ def may_be_counted(columns: Sequence[Sequence[float]]) -> bool:
     return is_whole and all(a < b for a, b in pairwise(zip(*columns, strict=True)))
 
 
-def taken_as(description: str, name: str) -> Event:
+def naming_event(description: str, name: str) -> Event:
     """Return an event about the name given to numbers without one."""
     label = "as the loss" if name == "loss" else f"as {name!r}, after the name of the file"
     return Event(kind=EventKind.COLUMN, message=f"{description} {label}")

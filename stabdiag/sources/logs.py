@@ -27,7 +27,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import word_list
-from stabdiag.readers import bare
+from stabdiag.readers import as_written
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import detect_format
@@ -194,7 +194,7 @@ def _read_as_log(entry: Entry, stream: Stream, size: int) -> Log | None:
     try:
         head = stream.peek(size)
         is_whole = len(head) < size
-        unpacked = bare(Stream(stream.name, io.BytesIO(head)))
+        unpacked = as_written(Stream(stream.name, io.BytesIO(head)))
         start = unpacked.peek(size)
         name = detect_format(start, is_complete=is_whole) if start else None
         if name is None:
@@ -204,7 +204,7 @@ def _read_as_log(entry: Entry, stream: Stream, size: int) -> Log | None:
         except LogError:
             if is_whole or (entry.size or 0) > MAX_FULL_READ:
                 raise
-        return _log(entry, name, reader(name).read(bare(stream)), entry.size or size)
+        return _log(entry, name, reader(name).read(as_written(stream)), entry.size or size)
     except LogError:
         return None if name is None else Log(**vars(entry), format=name, losses=0)
 

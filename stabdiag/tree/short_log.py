@@ -111,8 +111,8 @@ def _extreme_losses(case: Case) -> str:
     is_high = 0 < top < len(x) - 1 and is_beyond
     if is_high and num(x[top]) not in (num(x[0]), num(x[-1])):
         text += f" The highest loss was {num(x[top])}, at {case.unit} {int(steps[top])}."
-    elif (again := _rebound(x)) is not None:
-        text += f" It was {num(x[again])} again at {case.unit} {int(steps[again])}."
+    elif (rebound := _rebound(x)) is not None:
+        text += f" It was {num(x[rebound])} again at {case.unit} {int(steps[rebound])}."
     if x[low] < x[0] < x[-1] and num(x[low]) != num(x[0]):
         text += f" The lowest loss was {num(x[low])}, at {case.unit} {int(steps[low])}."
     return text

@@ -9,7 +9,7 @@ from typing import Final
 
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
-from stabdiag.readers import bare
+from stabdiag.readers import as_written
 from stabdiag.readers.blocks import NOT_ENDED, last_line_end
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.reader import GrowingLog
@@ -105,7 +105,7 @@ class GrownLog:
         """Read the log in blocks from now on, if its format allows it."""
         self._settle_at *= 2
         stream = self._stream()
-        if bare(stream) is not stream:
+        if as_written(stream) is not stream:
             return
         try:
             name = self._request.format

@@ -189,8 +189,8 @@ def _direction(words: Sequence[str], *, is_heldout: bool) -> Direction | None:
 
 def is_short_score(name: str, others: Iterable[str]) -> bool:
     """Return True for HR next to another score of rankings; alone, it may be an hour or a rate."""
-    known = _NEXT_TO_SHORT_SCORES.get(normal(name), ())
-    return any(score in normal(other) for other in others for score in known)
+    companions = _NEXT_TO_SHORT_SCORES.get(normal(name), ())
+    return any(score in normal(other) for other in others for score in companions)
 
 
 @lru_cache(maxsize=1 << 17)

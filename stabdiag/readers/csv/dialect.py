@@ -125,8 +125,8 @@ def _with_whole_rows(lines: Sequence[str], delimiter: str) -> list[str]:
     """
     result: list[str] = []
     while len(result) < len(lines):
-        row, more = whole_row(lines, len(result), delimiter)
-        result += [row, *[""] * more]
+        row, extra_lines = whole_row(lines, len(result), delimiter)
+        result += [row, *[""] * extra_lines]
     return result
 
 

@@ -23,7 +23,7 @@ from stabdiag.readers.unnamed import (
     may_have_losses,
     name_of_course,
     name_of_values,
-    taken_as,
+    naming_event,
 )
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
@@ -134,7 +134,7 @@ def name_table(table: TableShape, source: str) -> TableNames | None:
     )
     loss = "loss" if "loss" in names else next(measures, "step")
     is_unknown = loss == "step" or not assign([loss]).columns
-    return TableNames(names=names, event=taken_as(description, loss), is_unknown=is_unknown)
+    return TableNames(names=names, event=naming_event(description, loss), is_unknown=is_unknown)
 
 
 def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:

@@ -26,13 +26,13 @@ def with_unnamed(header: list[str], rows: list[list[str]]) -> list[str]:
     pandas and R print a first column that counts the rows without a name. But if the header begins
     with a counter, and only the first column counts, the last columns have no names.
     """
-    more = len(rows[0]) - len(header)
-    if more < 1 or any(len(row) != len(rows[0]) for row in rows):
+    missing = len(rows[0]) - len(header)
+    if missing < 1 or any(len(row) != len(rows[0]) for row in rows):
         return header
     has_words = any(meaning(cell)[0] == WORD for row in rows for cell in row)
     if not has_words and _begins_with_counter(header, rows):
-        return [*header, *[""] * more]
-    return [INDEX, *header] if more == 1 and count_rows(rows) else header
+        return [*header, *[""] * missing]
+    return [INDEX, *header] if missing == 1 and count_rows(rows) else header
 
 
 def are_ragged(header: list[str], rows: list[list[str]]) -> bool:

@@ -17,7 +17,7 @@ from stabdiag.readers.unnamed import (
     is_of_losses,
     may_be_losses,
     name_of_values,
-    taken_as,
+    naming_event,
 )
 from stabdiag.readers.words import NUMBER
 
@@ -45,7 +45,7 @@ def _bare(tables: Tables, source: str) -> tuple[Event, ...]:
         description = "a list of numbers without a name is taken"
     else:
         return ()
-    return (taken_as(description, path[0]),)
+    return (naming_event(description, path[0]),)
 
 
 def _halves(tables: Tables, source: str) -> tuple[Event, ...]:

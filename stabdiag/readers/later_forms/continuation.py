@@ -1,6 +1,7 @@
 """Join a log and its remainder of another form, if the remainder continues it.
 
-It does if its steps or its losses do. Its columns continue the columns with the same role.
+The remainder continues the log if its steps or its losses do. Its columns continue the columns with
+the same role.
 """
 
 from __future__ import annotations
@@ -74,14 +75,14 @@ def with_remainder(
     if not is_counted:
         # A counter that starts again and only rises may belong to another loop, of an evaluation.
         only_rises = counts is not None and bool((np.diff(counts.logged) >= 0).all())
-        # And another bar within an epoch.
+        # Losses at another level may belong to another bar within the epoch.
         is_level = not is_long and is_near(last_losses, after)
         if only_rises or not is_level or columns.epoch_length is not None:
             return None
     is_finite = bool(np.isfinite(after).any())
     if is_finite and not is_long and not is_near(before, after, factor=_FAR):
         return None
-    # Assumed names have to fit.
+    # If the names are assumed, both the counter and the level of the loss have to fit.
     if later.unnamed and not (is_counted and is_near(last_losses, after, factor=VERY_NEAR)):
         return None
     names = _own_names(columns, roles, later, later_roles, is_counted=is_counted)
@@ -248,7 +249,7 @@ def _cut(column: Column, rows: int) -> Column:
 
 
 def _shifted(entry: LeftOut, rows: int, lines: int) -> LeftOut:
-    """Return an entry of the remainder with its place in the whole log."""
+    """Return an entry of the remainder with its position in the whole log."""
     return replace(
         entry,
         above=None if entry.above is None else entry.above + rows,

@@ -246,7 +246,7 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
     folder ``loss_train``, which ``add_scalars`` of PyTorch writes, becomes ``loss/train``.
     """
     parts = [(path.parent, _read(stream)) for path, stream in files]
-    parts.sort(key=lambda part: part[1].begun)
+    parts.sort(key=lambda part: part[1].start_time)
     points = Points()
     config: dict[str, object] = {}
     for folder, part in parts:
@@ -266,11 +266,11 @@ def _tag_of_run(folder: PurePosixPath, tag: str) -> str:
 
 @mutable
 class _EventFile:
-    """The contents of one event file; ``begun`` is the time of its first event."""
+    """The contents of one event file; ``start_time`` is the time of its first event."""
 
     points: Points = field(default_factory=Points)
     config: dict[str, object] = field(default_factory=dict)
-    begun: float = math.inf
+    start_time: float = math.inf
     notes: tuple[str, ...] = ()
     plugins: dict[str, str] = field(default_factory=dict)
 
@@ -305,7 +305,7 @@ def _read(stream: Stream) -> _EventFile:
         except DecodeError:
             foreign += 1
             continue
-        part.begun = min(part.begun, event.wall_time)
+        part.start_time = min(part.start_time, event.wall_time)
         part.take(event)
     note = f"{foreign} of the records of {stream.name} cannot be parsed: left out"
     part.notes = (*stream.notes, *frames.notes(), *([note] if foreign else []))

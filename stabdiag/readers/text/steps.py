@@ -30,7 +30,7 @@ _EPOCH_DIGITS: Final = 2
 _EPOCH_ERROR: Final = 0.5 * 10**-_EPOCH_DIGITS + 1e-9
 
 
-def filled(steps: Floats, rules: Ints) -> Floats:
+def fill_steps(steps: Floats, rules: Ints) -> Floats:
     """Fill in the steps of lines that do not name one; see ``Step``.
 
     Both arrays have the shape (lines,), in the order of the log. A step that is not named is NaN.

@@ -30,7 +30,7 @@ from stabdiag.readers.text.messages.failure_search import Failures
 from stabdiag.readers.text.steps import (
     TOTAL,
     extrapolate_rounded,
-    filled,
+    fill_steps,
     find_training_totals,
     neighbors,
 )
@@ -202,7 +202,7 @@ class Table(Copyable):
         steps = np.where(kept & failed, own_steps, steps)
         unit = np.concatenate([part.unit for part in stored])[order]
         named = neighbors(~np.isnan(steps))[0] >= 0
-        steps[kept] = filled(extrapolate_rounded(steps[kept], unit[kept]), step_rules[kept])
+        steps[kept] = fill_steps(extrapolate_rounded(steps[kept], unit[kept]), step_rules[kept])
         if not named.any():
             # Records without steps are numbered later, and reports of failures among them.
             report = StatusLine if any(map(_holds_loss, stored)) else Failures
@@ -288,7 +288,7 @@ def _steps_of_ranks(steps: Floats, rules: Ints, ranks: Ints) -> Floats:
     for rank in unique_values(ranks[ranks != NO_RANK]):
         lines = (ranks == rank) | (ranks == NO_RANK)
         if not np.isnan(steps[lines]).all():
-            own_steps[lines] = filled(steps[lines], rules[lines])
+            own_steps[lines] = fill_steps(steps[lines], rules[lines])
     return np.where(ranks == NO_RANK, steps, own_steps)
 
 

@@ -33,7 +33,7 @@ class Bomb(LogError):
 
 
 class Gauge:
-    """Compares unpacked and packed sizes, and raises an error for files that are not logs."""
+    """Compares unpacked and packed sizes, and raises an error if the file cannot be a log."""
 
     def __init__(self, name: str, packing: str) -> None:
         """Measure the unpacking of the file of this name."""
@@ -42,12 +42,12 @@ class Gauge:
         self._packed = 0
         self._unpacked = 0
 
-    def took(self, data: bytes) -> bytes:
+    def count_packed(self, data: bytes) -> bytes:
         """Count packed bytes, and return them."""
         self._packed += len(data)
         return data
 
-    def gave(self, data: bytes) -> bytes:
+    def count_unpacked(self, data: bytes) -> bytes:
         """Count unpacked bytes, and return them."""
         self._unpacked += len(data)
         if self._unpacked > max(_FROM, self._ratio * self._packed):
@@ -189,12 +189,11 @@ def _members(stream: Stream, packing: str, make: Callable[[], Any]) -> Iterator[
     gauge = Gauge(stream.name, packing)
     member, unpacked, waiting = make(), b"", b""
     while member is not None:
-        if (
-            len(unpacked) == _UNPACK_SIZE
-        ):  # the last input has more output; zlib returns the unused part
+        if len(unpacked) == _UNPACK_SIZE:
+            # The last input has more output; zlib returns the unused part.
             packed = getattr(member, "unconsumed_tail", b"")
         else:
-            packed, waiting = waiting or gauge.took(stream.read(_PACKED_READ_SIZE)), b""
+            packed, waiting = waiting or gauge.count_packed(stream.read(_PACKED_READ_SIZE)), b""
             if not packed:
                 stream.break_off(f"the {packing} stream breaks off", read_part=_BEFORE_THE_CUT)
                 return
@@ -206,9 +205,10 @@ def _members(stream: Stream, packing: str, make: Callable[[], Any]) -> Iterator[
                 read_part="everything before the damage was read",
             )
             return
-        yield gauge.gave(unpacked)
+        yield gauge.count_unpacked(unpacked)
         if member.eof:
-            waiting = member.unused_data.lstrip(b"\0") or gauge.took(stream.read(_PACKED_READ_SIZE))
+            waiting = member.unused_data.lstrip(b"\0")
+            waiting = waiting or gauge.count_packed(stream.read(_PACKED_READ_SIZE))
             member, unpacked = (make() if waiting else None), b""
 
 
@@ -235,7 +235,7 @@ def _zstandard(stream: Stream) -> Iterator[bytes]:
             stream.break_off("the Zstandard stream breaks off", read_part=_BEFORE_THE_CUT)
             yield bytes(buffer.rstrip(b"\0"))
             return
-        yield gauge.gave(bytes(buffer[:count]))
+        yield gauge.count_unpacked(bytes(buffer[:count]))
 
 
 class _File(io.RawIOBase):
@@ -246,7 +246,7 @@ class _File(io.RawIOBase):
         self._gauge = gauge
 
     def read(self, size: int = -1, /) -> bytes:
-        return self._gauge.took(self._stream.read(size))
+        return self._gauge.count_packed(self._stream.read(size))
 
     def readable(self) -> bool:
         return True

@@ -84,7 +84,7 @@ def _confidence(comparison: BaselineComparison) -> Confidence:
     if comparison.non_finite or series is None:
         return Confidence.HIGH
     if comparison.status is BaselineStatus.UNLIKE:
-        return Confidence.MEDIUM  # there are two readings of it
+        return Confidence.MEDIUM  # the finding is ambiguous
     clear = series.peak > _CLEAR * series.bar and len(comparison.references) >= _SEVERAL
     return Confidence.HIGH if clear else Confidence.MEDIUM
 

@@ -133,7 +133,8 @@ def _starts(case: Case) -> Ints:
     late = rates[len(rates) // THIRDS :]
     has_cycles = bool((np.diff(late) > RELATIVE_TOLERANCE * late[:-1]).any())
     is_other = history.counts_epochs or history.loss_kind is not None or history.has("reward")
-    # The whole spread bounds that of a course, and takes less time than a search for the period.
+    # If even the spread of all losses is small, the period, which takes longer to find, does not
+    # matter.
     losses = case.loss.values
     is_narrow = losses[len(losses) // THIRDS :].std() < FIFTH * abs(median(losses))
     period = None if has_cycles or is_other or is_narrow else find_period(losses, LEAST)
@@ -301,7 +302,7 @@ def _is_of_pattern(spike: Spike, boundaries: Ints, high: float) -> bool:
     ),
 )
 def batch_repeats(case: Case) -> Evidence | None:
-    """Do a few batches repeat long before the epoch is over, or a part of a fixed order?"""
+    """Do a few batches, or a part of a fixed order, repeat long before the epoch ends?"""
     batches = case.history.series["batch_id"]
     replay = _replay(case, batches)
     if replay is not None:

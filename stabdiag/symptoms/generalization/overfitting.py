@@ -78,7 +78,8 @@ FEW_EVALUATIONS = (
 def overfitting(case: Case) -> Evidence | None:
     """Did the evaluation loss begin to rise while the training loss kept falling?
 
-    In the end of a log, it is sufficient that only the training loss still falls, far below it.
+    If the log contains only the end of the run, it is sufficient that the training loss still
+    falls, far below the evaluation loss.
     """
     turning_point = memorizing_turn(case)
     if turning_point is None:

@@ -57,7 +57,8 @@ _LEAST_RECORDS: Final = CONTEXT_POINTS
 def discriminator_wins(case: Case) -> Evidence | None:
     """Does the discriminator's loss go to zero while the generator's climbs, and no score improves?
 
-    A log may begin after that. Then the gradient of the generator vanishes or points nowhere.
+    The log may begin after that. The gradient of the generator then vanishes or carries no
+    information.
     """
     if case.history.loss_kind is not LossKind.ADVERSARIAL:
         return None
@@ -93,13 +94,13 @@ def discriminator_wins(case: Case) -> Evidence | None:
             "generator_last": generator_ended,
         },
         first=_slow_down(f"it separates all samples from {case.unit} {step} on"),
-        # To go on because a spike recovered would be the wrong advice.
+        # The advice to continue after a recovered spike would be wrong.
         explains=("spike-recovered",),
     )
 
 
 def _win(losses: Floats, begun: float) -> int | None:
-    """Return the place where a discriminator's loss begins to be near 0, or None if it is not.
+    """Return the position where a discriminator's loss begins to be near 0, or None if it is not.
 
     Networks whose losses swing have not separated: the loss comes back to where it began.
     """

@@ -75,7 +75,8 @@ LEARNING_CHECKS: Final = (
     Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
 )
 
-# If a loss rose far above its start and learned nothing, a spike that recovered is not reported.
+# If the loss rose far above its start and the model learned nothing, a spike that recovered is not
+# reported.
 EXPLAINED_RISES = ("spike-recovered",)
 
 

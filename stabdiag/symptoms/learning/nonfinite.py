@@ -17,8 +17,8 @@ def nonfinite_evidence(
 ) -> Evidence | None:
     """Report a series that is not finite from a step to the end, else return None.
 
-    ``kind`` is what it is, and ``subject`` its name at the beginning of the sentence. ``first``
-    returns the first action from the step.
+    ``kind`` is the kind of series, and ``subject`` its name at the beginning of the sentence.
+    ``first`` returns the first action from the step.
     """
     begin = nonfinite_end(series.values)
     if begin is None:

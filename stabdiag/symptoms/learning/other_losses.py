@@ -38,7 +38,7 @@ _RISING_ROLES = (*_LOSSES, "policy_kl")
 _OF_POLICIES = ("reward", "policy_entropy", "clip_fraction")
 _POLICY_WORDS = frozenset({"approx", "policy", "actor", "ppo", "objective", "pg", "advantage"})
 
-# Next to networks that train against each other, a distance to the data falls as any other loss.
+# In adversarial training, a distance to the data still has to fall.
 _DISTANCES = frozenset(
     word_list("mel stft recon reconst reconstruction cycle cyc idt identity l1 mse pixel")
 )

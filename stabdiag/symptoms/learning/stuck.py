@@ -91,7 +91,7 @@ def _min_identical(case: Case) -> int:
 
 
 def _is_zero(value: float) -> bool:
-    """Return True if a loss is 0 but for rounding."""
+    """Return True if a loss is 0 except for rounding."""
     return abs(value) < _ROUNDING
 
 
@@ -228,7 +228,7 @@ def _repeated(case: Case, period: int) -> Evidence:
 
 
 def _constant_network(case: Case) -> Series | None:
-    """Return the loss of one of two adversaries if it is always the same, as the other changes."""
+    """Return the loss of one of two adversaries if it never changes, while the other does."""
     if case.history.loss_kind is not LossKind.ADVERSARIAL or not np.ptp(case.loss.values):
         return None
     others = (series.finite() for series in case.history.group("other_loss").values())

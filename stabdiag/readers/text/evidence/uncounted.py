@@ -21,17 +21,18 @@ from stabdiag.readers.text.lines.grammar import NUMBER_TOKEN, as_float
 from stabdiag.readers.text.lines.spans import find_spans
 from stabdiag.readers.text.lines.tokens import lines_with_a_loss
 
-# The fewest lines and different values of one loss in a log without a counter. Fewer are enough if
-# the lines differ only in their numbers and follow each other closely. Source code and prose repeat
-# one value.
+# The fewest lines and different values of one loss in a log without a counter. Source code and
+# prose repeat one value.
 _UNCOUNTED: Final = (20, 10)
 
+# Fewer are enough if the lines differ only in their numbers and follow each other closely.
 _ALIKE: Final = (4, 3)
 
-# Three with several values each are enough if no other line is between them.
+# Three lines with several values each are enough if no other line is between them.
 _CONSECUTIVE: Final = (3, 3)
 
-# Two of those lines are enough if they have several values and one loss is not finite.
+# Two lines that differ only in their numbers are enough if they have several values, and one loss
+# is not finite.
 _MIN_NON_FINITE_LINES: Final = (2, 1)
 
 _DECIMALS: Final = lazy_pattern(rb"\.\d{2}")
@@ -44,11 +45,11 @@ _USER_COMMENT: Final = lazy_pattern(
     rb"(?<=[\d)\]}])[ \t]{1,20}(?:<[-=]{1,8}|[-=]{1,8}>|#|//|\xe2\x86\x90)[ \t]{0,8}[A-Za-z][^\n]*"
 )
 
-# And two with different losses if the text has no other lines and no other numbers, or three if it
-# has other numbers.
+# Two lines with different losses are enough if the text has no other lines and no other numbers.
+# Three are enough if it has other numbers.
 _MIN_ALONE: Final = 2
 
-# As many are enough if they have many values.
+# Two lines are enough if they have many values.
 _MIN_FULL_RECORDS: Final = 2
 
 # The result of a fold or of a seed.
@@ -56,9 +57,9 @@ _FOLD_RESULT: Final = lazy_pattern(
     rb"[\W_]{0,8}(?:fold|seed|split|cv)[ _#:=-]{0,3}(\d{1,9})\b", re.IGNORECASE
 )
 
-# And their number is at least one in this many lines.
+# At least one in this many lines has the loss.
 _LINES_APART: Final = 3
-# Or in this many, if evaluation values follow the training values.
+# At least one in this many, if the values of an evaluation follow those of the training.
 _LINES_OF_PAIR: Final = 12
 
 

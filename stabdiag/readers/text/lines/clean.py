@@ -60,8 +60,8 @@ _HTML_SIGNS: Final = (
     *((b"&lt;", b"<"), (b"&gt;", b">"), (b"&amp;", b"&")),
 )
 
-# The full-width punctuation of Chinese and Japanese texts (Unicode, FF00 to FF5E), and the plain.
-# And the quotation marks that a forum makes of plain ones.
+# The full-width punctuation of Chinese and Japanese texts (Unicode, FF00 to FF5E), and the
+# quotation marks that a forum makes of plain ones, each with its plain sign.
 _ASCII_SIGNS: Final = {
     **{chr(ord(sign) + 0xFEE0).encode(): sign.encode() for sign in ":,;()[]=%/-.|#"},
     **dict.fromkeys(("‘".encode(), "’".encode()), b"'"),
@@ -73,14 +73,14 @@ _WIDE_SIGN: Final = lazy_pattern(b"|".join(_ASCII_SIGNS))
 _JULIA_FLOAT32: Final = lazy_pattern(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
 
 # A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
-# are among the arguments of a program. A loss may be any word: it is no number, since an entry that
-# matches in two ways would double the time with each line.
+# are among the arguments of a program. A loss may be any word that does not begin like
+# a number: an entry that matches in two ways would double the time with each line.
 _NUMBER_BEGINS: Final = rb"[\"']?[-+]?(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()"
 _DICT_ENTRY: Final = (
     rb"(?:[\"'][^\"'\n]{1,80}[\"']: %b|[\"'][\w/]{0,40}loss[\"']: (?!%b))[^\n{}]{0,60}"
     % (_NUMBER_BEGINS, _NUMBER_BEGINS)
 )
-# And a value that a terminal of 80 columns put below its name: loss: at the end of a line.
+# The pattern also finds a value that a terminal of 80 columns put below its name.
 _SPREAD_DICT: Final = lazy_pattern(
     rb"\{(?:\n[ \t]{1,16})?%b(?:,\n[ \t]{1,16}%b){1,200}(?:(?:,?\n[ \t]{0,16})?\}"
     # A paste may end within its last dict.

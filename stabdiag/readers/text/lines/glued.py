@@ -25,8 +25,8 @@ _CLOSED_BAR: Final = lazy_pattern(
     rb"(?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\]"
     rb"(?=(?: {2,19})?[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|| {20,400}[A-Za-z])"
 )
-# And a record that a program prints next to the bar, a count with its value or more: … 12.3s/it]10,
-# 2.2398 and … 580.1s/it]epoch: 11 loss: 0.706
+# A bar and a record that a program prints next to it, which begins with a count or a name:
+# … 12.3s/it]10, 2.2398 and … 580.1s/it]epoch: 11 loss: 0.706
 _COUNT_AFTER_BAR: Final = lazy_pattern(
     rb"\](?<=(?:/s|it)\])(?=[(\[]?\d{1,9}(?:, ?|[: \t]{1,3})"
     rb"[-+]?(?:\d{1,9}\.\d|[nN]a[nN]|inf)[\d.e+-]{0,20}[)\]]?[ \t\r]{0,8}(?:\n|\Z)"
@@ -46,7 +46,8 @@ _NEXT_FULL_COUNT: Final = lazy_pattern(
     rb"\.\d{4}(?:e[+-]\d\d)?(?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\] - )"
 )
 
-# And the epochs of a paste that became one line: … - loss: 0.1760 Epoch 2/20 1213/1213 [====…
+# A heading of an epoch, in a paste that became one line: … - loss: 0.1760 Epoch 2/20 1213/1213
+# [====…
 _NEXT_EPOCH: Final = lazy_pattern(rb" [Ee]poch(?<=[\d\])][ ].{5})(?=[ :]{1,2}\[?\d{1,6}/\d{1,6}\b)")
 _EPOCHS: Final = (b" Epoch ", b" epoch ", b" Epoch:", b" epoch:")
 
@@ -77,7 +78,7 @@ _LISTED_RECORDS: Final = lazy_pattern(
     rb"(?=[^\n{}]{0,600}oss)[^\n{}]{1,600}\}, ?\1[^\n]*"
 )
 
-# And one that begins with a time: … loss: 1.2656 2024-02-11 10:15:04,995|INFO|epoch:0, batch: 691
+# A record that begins with a time: … loss: 1.2656 2024-02-11 10:15:04,995|INFO|epoch:0, batch: 691
 _NEXT_TIME: Final = lazy_pattern(
     rb" (?<=[\d)\]}%] )(?=(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d)[ T]\d\d:\d\d:\d\d)"
 )
@@ -92,7 +93,7 @@ _WRITTEN_OVER: Final = lazy_pattern(rb"\] - ETA: [^\[\]\n\r]{1,2000}(?= - ETA: \
 # A row below has texts, a pattern and its replacement. Each match has a text of its row. A pattern
 # begins with a fixed byte: a search for a lookbehind at every position takes five times as long.
 
-# And of fastText: ETA: 17Progress:   0.1%
+# A label of fastText: ETA: 17Progress:   0.1%
 _PROGRESS_LABEL: Final = b"Progress:"
 _NEXT_PROGRESS: Final = lazy_pattern(rb"Progress:(?<=\w.{9})(?= {1,4}\d{1,3}\.\d%)")
 
@@ -125,10 +126,11 @@ _LONGEST_RECORD: Final = 2000
 _MESSAGE: Final = lazy_pattern(rb"(?<=[\d)\]}])(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d)")
 _MESSAGE_STARTS: Final = (b"W0000 00:", b"E0000 00:")
 
-# And what Keras prints on its bar: … - loss: 44.4110Batch 3: Invalid loss, terminating training
+# A message that Keras prints on its bar: … - loss: 44.4110Batch 3: Invalid loss, terminating
+# training
 _INVALID_LOSS: Final = lazy_pattern(rb"Batch (?<=[\d.fn]Batch )(?=\d{1,9}: Invalid loss)")
 
-# And, in some versions, the heading of its validation, below which the finished bar follows:
+# In some versions, Keras prints the heading of a validation on the bar, and the full bar below it:
 # 99/100 [=>.] - ETA: 2s - loss: 0.24Epoch 1/9
 _VALIDATED_BAR: Final = lazy_pattern(
     rb"(?m)^ {0,8}\d{1,9}/\d{1,9} \[[=>.]{5,60}\] - ETA: "

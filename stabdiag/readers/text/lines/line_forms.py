@@ -18,15 +18,16 @@ from stabdiag.model.arrays import Ints, Mask
 
 # With this table for ``bytes.translate``, lines that differ only in digits other than 0 are equal.
 SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")
-# And lines that differ in any digits, or end with a carriage return.
+# With this one, lines are equal that differ in any digits, or end with a carriage return.
 ALL_DIGITS: Final = bytes.maketrans(b"023456789\r", b"111111111\n")
 _DIGIT_BYTES: Final = b"0123456789"
-# Hashes of three bytes are below this number. Those of five bytes have as many places above it, or
-# more in a long text, which would share most of them with a word that it lacks.
+# Hashes of three bytes are below this number. Those of five bytes are in a range of the same size
+# above it, or in a larger one for a long text: otherwise, the text would share most hashes with a
+# word that it lacks.
 _HASHES: Final = 1 << 18
 _MAX_HASHES: Final = 1 << 21
 _MIN_WORD: Final = 3
-# So many matches are several.
+# At least this many matches are several.
 _MIN_MATCHES: Final = 2
 # In a longer outline, most texts are ruled out by their hashes.
 _LONG_OUTLINE: Final = 1 << 15
@@ -102,8 +103,8 @@ def _candidates(data: bytes, words: tuple[bytes, ...]) -> list[int]:
     _, hashes, starts = _word_hashes(words)
     _, mask = _without_digits(data)
     of_five = _HASHES + ((hashes - _HASHES) & (len(mask) - _HASHES - 1))
-    found = mask[np.where(hashes < _HASHES, hashes, of_five)]
-    candidates: list[int] = np.flatnonzero(np.logical_and.reduceat(found, starts)).tolist()
+    present = mask[np.where(hashes < _HASHES, hashes, of_five)]
+    candidates: list[int] = np.flatnonzero(np.logical_and.reduceat(present, starts)).tolist()
     return candidates
 
 

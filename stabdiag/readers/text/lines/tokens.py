@@ -94,7 +94,7 @@ _SIGNED_PAIR: Final = (
     % (_NO_VALUE, _TITLE, _OF_WHAT, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
 _WORD_SIGNS: Final = (b" is ", b" was ")
-# And without a sign, loss 2.31, for known names of measurements, which may end with a split.
+# A pair without a sign, loss 2.31, for known names of measurements, which may end with a split.
 _SPLIT_BEHIND: Final = rb"(?: (?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Dd]ev|[Ee]val))?"
 _UNSIGNED_PAIR: Final = (
     rb"(?<![\w./-])(?!%b)"

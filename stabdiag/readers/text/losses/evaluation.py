@@ -277,8 +277,8 @@ def _count_to_total(lines: Sequence[bytes]) -> bool:
         if not total.startswith(NTH):
             continue
         counts = [
-            counter_value(line[slice(*found[total])])
-            for line, found in zip(lines, counters, strict=True)
+            counter_value(line[slice(*spans[total])])
+            for line, spans in zip(lines, counters, strict=True)
         ]
         is_full = counts[-1] == counter_value(total[len(NTH) :])
         if (is_full and counts == sorted(counts)) if bars else _rise(counts):

@@ -247,13 +247,13 @@ OTHER_PAIRS: Final = (
     *(
         Normalization(
             (name + b", ",),
-            # 2.31 avg loss, 0.001 rate: the name of a value may be behind it.
+            # 2.31 avg loss, 0.001 rate: the name may be behind its value.
             rb"%b, (?<=\b%b, )(?=[-+]?(?:\d{1,9}\.\d|nan|inf))(?!\S{1,30} [A-Za-z])" % (name, name),
             name + b": ",
         )
         for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
     ),
-    # And epoch_3: train_loss_2.31_val_loss_2.40; loss_nan False is no NaN
+    # epoch_3: train_loss_2.31_val_loss_2.40; in loss_nan False, the value is not NaN
     Normalization(
         (b"loss_",),
         rb"_(?=[-+\dnNi])(?:(?<=oss_)|(?<=OSS_)|(?<=[aA]cc_)|(?<=ccuracy_))"

@@ -117,7 +117,7 @@ NORMALIZATIONS: Final = (
         rb"epoch \1 : update \2 : \3 : loss ",
     ),
     Normalization((b" : Up. ", b" : L.r. "), rb" : L\.r\. ", b" : lr "),
-    # And of an evaluation: [valid] Ep. 1 : Up. 5000 : translation : 20.73 : new best
+    # An evaluation of Marian: [valid] Ep. 1 : Up. 5000 : translation : 20.73 : new best
     Normalization(
         (b"[valid] Ep. ",),
         rb"(?<=\[valid\] )Ep\. (\d{1,9})[^:\n]{0,20} : Up\. (\d{1,12}) : ([\w-]{1,30}) : (?=%b)"

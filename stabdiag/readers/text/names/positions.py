@@ -220,8 +220,8 @@ class _RecurringRecords:
             pairs = [*zip(epochs, batches, strict=True)]
             if epochs == sorted(epochs) and all(a < b for a, b in pairwise(pairs)):
                 return {epoch: b"epoch", batch: b"step"}
-        again = (at for at, column in counts.items() if self._begins_again(column))
-        return dict.fromkeys(islice(again, 1), b"step")
+        restarting = (at for at, column in counts.items() if self._begins_again(column))
+        return dict.fromkeys(islice(restarting, 1), b"step")
 
     def _begins_again(self, counts: Sequence[int]) -> bool:
         """Return True if a counter begins again in each epoch, and rises otherwise."""

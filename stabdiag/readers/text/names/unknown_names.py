@@ -37,7 +37,7 @@ _SPLIT_LOSSES: Final = tuple(
     )
 )
 
-# And the names of two splits alone: trn 2.31 val 2.40
+# The names of two splits, without the word for a loss: trn 2.31 val 2.40
 _SPLIT_NAMES: Final = tuple(
     (rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)" % (names, NUMBER_PATTERN), name)
     for names, name in (

@@ -27,7 +27,7 @@ def _in_one_line(match: re.Match[bytes]) -> bytes:
     )
 
 
-# And of an evaluation: Eval metrics at step 5000, and below it lines of one value,
+# Its evaluation: Eval metrics at step 5000, and below it lines of one value,
 # + DetectionBoxes_Precision/mAP: 0.31, each of them twice with two loggers.
 _EVALUATION_VALUE: Final = rb"[^\n]{0,120}[:\]][ \t]{1,8}\+ [A-Z]\w{0,60}/[^\n]{1,120}\n"
 _DETECTION_EVALUATION: Final = (
@@ -194,8 +194,8 @@ VISION: Final = (
         % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb" eval_cer=\2, eval_wer=\3 of \1",
     ),
-    # And for each sample, below Iteration 2109: BEST OCR TEXT : a line: Mean rms=5.341%, delta=8%,
-    # train=80.5%(90.7%), skip ratio=0%.
+    # Tesseract also prints a line for each sample, below Iteration 2109: BEST OCR TEXT : a line:
+    # Mean rms=5.341%, delta=8%, train=80.5%(90.7%), skip ratio=0%.
     Normalization(
         (b"ean rms=", b", train="),
         rb"(?m)^Mean rms=(%b%%, delta=%b%%, )train=(%b%%)\((?=%b%%\))" % ((NUMBER_PATTERN,) * 4),
@@ -227,7 +227,7 @@ VISION: Final = (
     Normalization(
         (b" loss, Normalizer: (",), rb" \([a-z]{1,8} loss, Normalizer: \([^)\n]{1,80}\)", b""
     ),
-    # And of old versions: Region 16 Avg IOU: 0.48, Class: 0.58, Obj: 0.33, No Obj: 0.48, …,
+    # Old versions of Darknet: Region 16 Avg IOU: 0.48, Class: 0.58, Obj: 0.33, No Obj: 0.48, …,
     # count: 8. Most of them are NaN for a layer without an object.
     Normalization(
         (b"Region ", b" Avg IOU: ", b" No Obj: "),

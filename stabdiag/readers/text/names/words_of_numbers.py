@@ -16,7 +16,7 @@ _UNIT_BEHIND: Final = lazy_pattern(
     rb" ?(?:%|(?:[mu]?s|secs?|seconds?|min(?:ute)?s?|h|hours?|[KMGT](?:i?B)?"
     rb"|[a-z]{1,12}/s(?:ec(?:ond)?)?)(?!\w))"
 )
-# And no name of the next number.
+# A noun may be the unit of a number, unless it is the name of the next one.
 _NOUN_BEHIND: Final = lazy_pattern(rb" [a-z]{3,20}(?!\w| ?[:=\[(]| [-+\d])")
 # A name in front of a value: train - 2.31, lr=(0.1; and one behind it: 2.31 (train), 2.31 is the
 # loss.
