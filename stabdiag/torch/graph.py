@@ -65,30 +65,13 @@ def inspect_loss(root: Any) -> tuple[dict[str, float], dict[str, Any]]:
     dtypes: Counter[str] = Counter()
     settings: dict[str, Any] = {}
     fewest, fewest_examples, opaque = math.inf, math.inf, False
-
-    def note(fact: str, holds: bool) -> None:
-        facts[fact] = max(facts.get(fact, 0.0), float(holds))
-
     for node in walk(root):
         name = node.name()
         opaque = opaque or name.startswith("Compiled")
-        if name == "LogSoftmaxBackward0":
-            before = _source(node)
-            note("softmax_twice", before in _SOFTMAX_NODES)
-            note("relu_logits", before == "ReluBackward0")
-            shape = _shape(node)
-            if shape and "vocab_size" not in settings:
-                settings["vocab_size"] = shape[_dim(node, len(shape))]
-        elif name in _NLL:
-            note("softmax_twice", _source(node) in _SOFTMAX_NODES)
-        elif name in _BCE_WITH_LOGITS:
-            before = _source(node)
-            note("softmax_twice", before in _SIGMOID | _SOFTMAX_NODES)
-            note("relu_logits", before == "ReluBackward0")
-        elif name in _LOG_NODES:
-            note("log_of_softmax", _source(node) in _SOFTMAX_NODES | _SIGMOID)
-        elif name in _POINTWISE:
-            note("broadcast_loss", _is_broadcast(node))
+        for fact, holds in _facts_of_node(node, name):
+            facts[fact] = max(facts.get(fact, 0.0), float(holds))
+        if name == "LogSoftmaxBackward0" and (shape := _shape(node)):
+            settings.setdefault("vocab_size", shape[_dim(node, len(shape))])
         elif name in _BATCH_NORM_NODES and getattr(node, "_saved_training", True):
             shape = _shape(node)
             if len(shape) > 1:
@@ -103,6 +86,21 @@ def inspect_loss(root: Any) -> tuple[dict[str, float], dict[str, Any]]:
     if dtypes:
         settings["dtype"] = min(dtypes, key=lambda dtype: ("16" not in dtype, -dtypes[dtype]))
     return facts, settings
+
+
+def _facts_of_node(node: Any, name: str) -> Iterator[tuple[str, bool]]:
+    """Yield the facts about the input of a node that is part of a loss."""
+    if name == "LogSoftmaxBackward0" or name in _BCE_WITH_LOGITS:
+        before = _source(node)
+        sigmoids = frozenset() if name == "LogSoftmaxBackward0" else _SIGMOID
+        yield "softmax_twice", before in sigmoids | _SOFTMAX_NODES
+        yield "relu_logits", before == "ReluBackward0"
+    elif name in _NLL:
+        yield "softmax_twice", _source(node) in _SOFTMAX_NODES
+    elif name in _LOG_NODES:
+        yield "log_of_softmax", _source(node) in _SOFTMAX_NODES | _SIGMOID
+    elif name in _POINTWISE:
+        yield "broadcast_loss", _is_broadcast(node)
 
 
 def walk(root: Any) -> Iterator[Any]:

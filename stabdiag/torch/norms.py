@@ -99,31 +99,14 @@ def _checksum(values: torch.Tensor) -> torch.Tensor:
 
 def norm_columns(numbers: dict[Any, float], parameters: Parameters) -> dict[str, float]:
     """Return the columns of a row from the numbers of one step, by layer."""
-    sums: dict[tuple[str, str], float] = {}
-    total = 0.0
-    has_gradients = False
-    for key, value in numbers.items():
-        if not (isinstance(key, tuple) and key[1] in parameters.layer):
-            continue
-        kind, name = key
-        layer = parameters.layer[name]
-        if kind == "differs":
-            continue
-        squared = value**2 if kind in ("grad", "weight") else value
-        if kind == "grad":
-            total, has_gradients = total + squared, True
-        # Update ratios use only matrices: biases and gains begin at 0 or 1.
-        if kind in ("step", "sampled") and parameters.named[name].ndim < 2:
-            continue
-        sums[kind, layer] = sums.get((kind, layer), 0.0) + squared
-    columns: dict[str, float] = {"grad_norm": math.sqrt(total)} if has_gradients else {}
+    sums = _sums_by_layer(numbers, parameters)
+    gradients = [numbers[key] ** 2 for key in _keys(numbers, parameters) if key[0] == "grad"]
+    columns = {"grad_norm": math.sqrt(sum(gradients))} if gradients else {}
     if not any(kind == "weight" for kind, _ in sums):
         return columns
     for (kind, layer), value in sums.items():
-        if kind == "grad":
-            columns[f"grad_norm/{layer}"] = math.sqrt(value)
-        elif kind == "weight":
-            columns[f"weight_norm/{layer}"] = math.sqrt(value)
+        if kind in ("grad", "weight"):
+            columns[f"{kind}_norm/{layer}"] = math.sqrt(value)
         elif kind == "step" and sums["sampled", layer] > 0:
             columns[f"update_ratio/{layer}"] = math.sqrt(value / sums["sampled", layer])
         elif kind == "changed":
@@ -135,3 +118,24 @@ def norm_columns(numbers: dict[Any, float], parameters: Parameters) -> dict[str,
     if counted:
         columns["recorder/unchanged"] = unchanged / counted
     return columns
+
+
+def _sums_by_layer(
+    numbers: dict[Any, float], parameters: Parameters
+) -> dict[tuple[str, str], float]:
+    """Return the sum of each kind of number over the parameters of a layer; norms are squared."""
+    sums: dict[tuple[str, str], float] = {}
+    for kind, name in _keys(numbers, parameters):
+        # Update ratios use only matrices: biases and gains begin at 0 or 1.
+        is_vector = kind in ("step", "sampled") and parameters.named[name].ndim < 2
+        if kind == "differs" or is_vector:
+            continue
+        layer, value = parameters.layer[name], numbers[kind, name]
+        term = value**2 if kind in ("grad", "weight") else value
+        sums[kind, layer] = sums.get((kind, layer), 0.0) + term
+    return sums
+
+
+def _keys(numbers: dict[Any, float], parameters: Parameters) -> list[tuple[str, str]]:
+    """Return the keys of the numbers of parameters: a kind and a name."""
+    return [key for key in numbers if isinstance(key, tuple) and key[1] in parameters.layer]
