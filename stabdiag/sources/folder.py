@@ -209,14 +209,8 @@ class Folder(Container):
         for item in items:
             try:
                 status = item.stat()
-            except OSError:  # a broken link
-                try:
-                    link = item.stat(follow_symlinks=False)
-                except OSError:  # deleted since it was listed, or an open file of this process
-                    continue
-                if looks_like_log(item.name) and (link.st_dev, link.st_ino) not in seen:
-                    seen.add((link.st_dev, link.st_ino))
-                    self.hidden.append(f"{item.path} (a broken link)")
+            except OSError:
+                self._note_broken_link(seen, item)
                 continue
             identity = (status.st_dev, status.st_ino)
             if identity in seen:
@@ -230,12 +224,28 @@ class Folder(Container):
                     kind = "hidden folder" if item.name.startswith(".") else "folder of a program"
                     self.hidden.append(f"{path} (a {kind})")
             elif S_ISREG(status.st_mode):
-                if status.st_size and is_hidden_log(item.name):
-                    self.hidden.append(f"{path} (a hidden file)")
-                elif status.st_size and is_closed_archive(item.name):
-                    self.hidden.append(f"{path} (cannot be opened)")
-                elif status.st_size and is_incomplete_download(item.name):
-                    self.hidden.append(f"{path} (not complete)")
+                reason = _why_hidden(item.name) if status.st_size else ""
+                if reason:
+                    self.hidden.append(f"{path} ({reason})")
                 inside = PurePosixPath(path.relative_to(self.path).as_posix())
                 size, written = status.st_size, status.st_mtime
                 yield Entry(path=inside, size=size, written=written, key=str(path))
+
+    def _note_broken_link(self, seen: set[tuple[int, int]], item: os.DirEntry[str]) -> None:
+        """Note a link that leads nowhere and has the name of a log."""
+        try:
+            link = item.stat(follow_symlinks=False)
+        except OSError:  # deleted since it was listed, or an open file of this process
+            return
+        if looks_like_log(item.name) and (link.st_dev, link.st_ino) not in seen:
+            seen.add((link.st_dev, link.st_ino))
+            self.hidden.append(f"{item.path} (a broken link)")
+
+
+def _why_hidden(name: str) -> str:
+    """Return the reason that a file may contain a log that is not read, or ""."""
+    if is_hidden_log(name):
+        return "a hidden file"
+    if is_closed_archive(name):
+        return "cannot be opened"
+    return "not complete" if is_incomplete_download(name) else ""

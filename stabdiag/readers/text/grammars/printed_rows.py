@@ -65,29 +65,9 @@ def names_measure(name: str, *, barred: bool) -> bool:
 
 def read_row(table: PrintedTable, cells: CellMatches, line: str) -> list[bytes | None] | None:
     """Return the cells of a row in the order of the names, or None if it is not a row."""
-    row: list[str | None] = [*map(plain_cell, cells)]
-    if not table.barred:
-        words = [*BLANK_FREE_TEXT.finditer(line)]
-        if len(words) < 2:
-            return None
-        if not table.counted:
-            is_row = len(words) == len(table.heading)
-            if not is_row or not all(PRINTED_NUMBER.fullmatch(word[0]) for word in words):
-                return None
-        count = _MARKED_COUNT.fullmatch(words[0][0])
-        is_counted = count is not None and COUNTER_NAME.fullmatch(table.names[0])
-        if table.counted and not is_counted and not _INTEGER_CELL.fullmatch(words[0][0]):
-            return None
-        if len(words) == len(table.heading) + 1 and _ROW_TIME.fullmatch(words[-1][0]):
-            words.pop()
-        words = _without_remark(words, len(table.heading))
-        if len(words) == len(table.heading):
-            row = [word[0] for word in words]
-        elif len(row) != len(table.heading) and _has_columns(table.heading):
-            row = [_lower_cell(name, words) for name in table.heading]
-        if count is not None and is_counted and row[:1] == [words[0][0]]:
-            row[0] = count[1]
-    if len(row) != len(table.heading):
+    own_cells: list[str | None] = [*map(plain_cell, cells)]
+    row = own_cells if table.barred else _read_unbarred(table, own_cells, line)
+    if row is None or len(row) != len(table.heading):
         return None
     are_losses = [names_measure(name, barred=table.barred) for name in table.names]
     losses = [cell for cell, is_loss in zip(row, are_losses, strict=True) if is_loss]
@@ -96,6 +76,36 @@ def read_row(table: PrintedTable, cells: CellMatches, line: str) -> list[bytes |
         if not any(losses) or not _continues(table.rows, others):
             return None
     return [None if cell is None else cell.encode() for cell in row]
+
+
+def _read_unbarred(
+    table: PrintedTable, row: list[str | None], line: str
+) -> list[str | None] | None:
+    """Return the cells of a line without bars, or None if it is not a row.
+
+    ``row`` has the cells between blanks, which are too few if a cell is missing.
+    """
+    words = [*BLANK_FREE_TEXT.finditer(line)]
+    width = len(table.heading)
+    if len(words) < 2:
+        return None
+    count = _MARKED_COUNT.fullmatch(words[0][0])
+    is_counted = count is not None and COUNTER_NAME.fullmatch(table.names[0]) is not None
+    if table.counted:
+        if not is_counted and not _INTEGER_CELL.fullmatch(words[0][0]):
+            return None
+    elif len(words) != width or not all(PRINTED_NUMBER.fullmatch(word[0]) for word in words):
+        return None
+    if len(words) == width + 1 and _ROW_TIME.fullmatch(words[-1][0]):
+        words.pop()
+    words = _without_remark(words, width)
+    if len(words) == width:
+        row = [word[0] for word in words]
+    elif len(row) != width and _has_columns(table.heading):
+        row = [_lower_cell(name, words) for name in table.heading]
+    if count is not None and is_counted and row[:1] == [words[0][0]]:
+        row[0] = count[1]
+    return row
 
 
 def _without_remark(words: CellMatches, width: int) -> CellMatches:
