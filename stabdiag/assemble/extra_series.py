@@ -199,7 +199,7 @@ def _begins_stage(column: Column, row: int) -> bool:
 def with_failed_cells(
     columns: Columns, data: Mapping[str, Column], roles: Sequence[str]
 ) -> dict[str, Column]:
-    """Return the columns by role. In those of some ``roles``, cells without a number are NaN."""
+    """Return the columns by role. For some ``roles``, cells without a number are NaN."""
     if "loss" not in data:
         return {**data}
     failed = {}

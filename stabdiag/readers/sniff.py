@@ -258,7 +258,7 @@ def has_known_names(detected: Reader, stream: Stream) -> bool:
 
 def _is_source_code(stream: Stream, head: bytes) -> bool:
     """Return True if a stream is a whole file of source code."""
-    if head.startswith(b"{"):  # JSON lines do without the import
+    if head.startswith(b"{"):  # JSON lines do not need the import
         return False
     from stabdiag.readers.source_code import MAX_SOURCE, begins_as_source, is_source_code
 

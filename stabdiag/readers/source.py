@@ -122,7 +122,7 @@ class Stream:
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """Return all bytes that are left, piece by piece."""
+        """Yield all bytes that are left, piece by piece."""
         return iter(lambda: self.read(_PIECE), b"")
 
     def break_off(self, why: str, *, read_part: str) -> None:
@@ -186,7 +186,7 @@ class Stream:
 
 @contextmanager
 def watched(tell: Callable[[int], object]) -> Iterator[None]:
-    """Have ``tell`` called with the number of bytes of each piece that is read off a file."""
+    """Call ``tell`` with the number of bytes of each piece that is read from a file."""
     token = _watcher.set(tell)
     try:
         yield

@@ -40,7 +40,7 @@ _PLAIN_COUNTERS: Final = frozenset(word_list("index idx i n k t x"))
 
 
 def counter_unit(name: str) -> str:
-    """Return what a column may count: "epoch", "episode", "step" …, or ""."""
+    """Return the unit that a column may count: "epoch", "episode", "step" …, or ""."""
     words = name_words(name)
     # A time step, as against the time of a step.
     words = words[1:] if words[:1] == ("time",) and len(words) > 1 else words

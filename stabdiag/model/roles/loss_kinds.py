@@ -242,7 +242,7 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
 
 
 def _belongs_to_game(names: Sequence[str]) -> bool:
-    """Return True if the columns of a log are those of a game: its episodes, its exploration.
+    """Return True if the columns of a log belong to a game: its episodes, its exploration.
 
     A few-shot learner also counts episodes, and logs its accuracy.
     """

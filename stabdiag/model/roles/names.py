@@ -291,7 +291,7 @@ def is_a_loss(name: str) -> bool:
 
 
 def _is_measure_in_section(name: str) -> bool:
-    """Return True for a measure that is no loss in a section of losses: losses/qf1_values."""
+    """Return True for another measure than a loss in a section of losses: losses/qf1_values."""
     inner = last_word(name) if "/" in name else "loss"
     return "loss" not in inner and _MEASURE_IN_SECTION.search(inner) is not None
 

@@ -1,7 +1,7 @@
 """The fast reader of CSV: Arrow, where its result is certain to be right.
 
-Every column is read as numbers, or else as texts that are made sense of later: Arrow's own guesses
-(dates, hexadecimal integers, words for null) are never asked for.
+Every column is read as numbers or else as text, whose meaning is decided later. Arrow's own guesses
+(dates, hexadecimal integers, words for null) are not used.
 """
 
 from __future__ import annotations

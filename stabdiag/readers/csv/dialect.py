@@ -119,9 +119,9 @@ def detect_dialect(head: bytes, *, is_complete: bool) -> Dialect | None:
 
 
 def _with_whole_rows(lines: Sequence[str], delimiter: str) -> list[str]:
-    """Return lines with all lines of each quoted cell on the first of them; the others are blank.
+    """Return lines with each quoted cell on its first line; its other lines are blank.
 
-    Texts that a model generated are such cells.
+    Texts that a model generated are cells of several lines.
     """
     result: list[str] = []
     while len(result) < len(lines):

@@ -38,7 +38,7 @@ def with_unnamed(header: list[str], rows: list[list[str]]) -> list[str]:
 def are_ragged(header: list[str], rows: list[list[str]]) -> bool:
     """Return True if several rows lack cells at their end, and rows below them do not, or all do.
 
-    Rows that lose a cell for good may have lost one in the middle.
+    Rows that lose a cell permanently may have lost one in the middle.
     """
     width = len(header)
     short = [at for at, row in enumerate(rows) if 1 < len(row) < width]

@@ -39,7 +39,7 @@ _LINE_NUMBER: Final = lazy_pattern(
 _ONLY_VALUE: Final = lazy_pattern(rb"[^\w\n]{0,8}\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,3})?\W{0,8}$")
 
 # The time, the level and the names of a logger, in any order and between any signs, and the
-# function behind them, which is no counter.
+# function behind them, which is not a counter.
 _LABEL_SIGNS: Final = rb"[ \t|:,()\[\]-]{1,12}"
 _LOGGER_LABEL: Final = (
     rb"[\[(]?%b%b(?:[\w.<>$/-]{1,80}%b){0,2}?%b%b(?:%b[\w.<>:$-]{1,80}(?: - |: {1,12}))?"

@@ -21,7 +21,7 @@ from stabdiag.readers.source import Stream
 
 _Result: TypeAlias = tuple[Chunk, int, list[BadLine]]
 
-# Up to this size the tolerant reader is done before Arrow is imported and done: it reads some
+# Up to this size the tolerant reader finishes before Arrow is imported and finishes: it reads some
 # 50 MB/s, Arrow 150 to 400 MB/s after 40 ms or more for the import (measured on two cores).
 MAX_TOLERANT_JSON: Final = 1 << 21
 

@@ -78,7 +78,7 @@ def _first_other_row(counter: Column, loss: Column) -> int | None:
 def _places(above: Columns, below: Columns, names: list[str], counter: str) -> dict[str, str]:
     """Return the column below that continues each column above, if it is certain.
 
-    The last column of the table continues the last one that is left, whatever its values are.
+    The last column of the table continues the last one that is left, regardless of its values.
     """
     free = [name for name in below.names if name != counter and not below.load(name).is_text]
     places: dict[str, str] = {}

@@ -40,7 +40,7 @@ _LONGEST_PARAMETER: Final = 1 << 16
 
 
 def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
-    """Read the files of a run, each with its path in the run's folder; others are passed over."""
+    """Read the files of a run, each with its path in the run's folder; others are skipped."""
     points = Points(by_time=True)
     parameters: dict[str, str] = {}
     notes: list[str] = []

@@ -23,7 +23,7 @@ from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
 from stabdiag.readers.stores.stored import stored_runs
 
-if TYPE_CHECKING:  # detection does without the database, and a text log tries this module
+if TYPE_CHECKING:  # detection does not need the database, and a text log tries this module
     import sqlite3
 
 TABLES: Final = frozenset(word_list("studies study_directions trials trial_intermediate_values"))

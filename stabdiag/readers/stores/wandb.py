@@ -91,7 +91,7 @@ class _History:
             self.end_chunk()
 
     def end_chunk(self) -> None:
-        """Put the gathered records into columns; if one has a name twice, the last value counts."""
+        """Convert the collected records to columns; the last value of each name counts."""
         if self._rows:
             chunk = Rows(rows=self._rows)
             for name, (rows, texts) in self._cells.items():

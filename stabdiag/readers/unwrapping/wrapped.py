@@ -57,7 +57,7 @@ def unwrapped(stream: Stream) -> Stream:
         if text is None:
             return stream
         return _keyed_stream("outputs", stream, iter(partial(BytesIO(text).read, BLOCK), b""))
-    # A look at a few lines spares nearly all logs the second one.
+    # A look at a few lines is enough to exclude nearly all logs.
     key = ""
     records: list[Record] = []
     for size in _SAMPLE_SIZES:
@@ -69,7 +69,7 @@ def unwrapped(stream: Stream) -> Stream:
         key = _log_key(records)
         if not key:
             return stream
-    # Docker leaves a line its end, and cuts a long one into several records.
+    # Docker keeps the end of a line, and cuts a long line into several records.
     ends = any(str(record.get(key)).endswith("\n") for record in records)
     return _keyed_stream(key, stream, _lines(stream, key, end="" if ends else "\n"))
 

@@ -121,8 +121,8 @@ def has_risen(case: Case) -> bool:
 def find_little_progress(case: Case, progress: Progress) -> Evidence | None:
     """Report little progress: a low accuracy after many epochs, or a tiny fall of the loss.
 
-    That is normal for a task with thousands of answers, or for a pretrained model. The loss of such
-    a task is high: a guess among as many answers would be right far less often. A loss that fell by
+    That is normal for a task with thousands of answers, or for a pretrained model. Then the
+    loss is high: a guess among as many answers would be right far less often. A loss that fell by
     less than a third from log K means that there is much left to learn. Early in a run, a loss and
     an accuracy that hardly changed are a note, as is a loss that crawls along a line.
     """

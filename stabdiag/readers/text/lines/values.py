@@ -19,7 +19,7 @@ from stabdiag.readers.values import NULL_WORDS, PHRASES, not_finite
 # A loss without a value. It has the form of a number, so that every pattern finds it, and no
 # program writes NaN in this way.
 NULL_CELL: Final = b"nAN"
-# A placeholder with the reason why it is no value: val_loss=nan (not run yet)
+# A placeholder with the reason for the missing value: val_loss=nan (not run yet)
 NOT_MEASURED: Final = (
     rb"(?<=[:= ])(?:[nN]a[nN]|[-+]?inf)(?= ?\((?:not (?:yet|run|evaluated|computed|measured"
     rb"|available"

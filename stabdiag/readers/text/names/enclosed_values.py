@@ -1,7 +1,7 @@
 """Rewrite values in pairs, in brackets and behind arrows or ``==`` as a name, a colon and a value.
 
 A log is rewritten if several lines in its head have the name of a loss, an error or a score in
-front of such a value: ``('loss', 2.31)``, ``cost -> 2.31``, ``nll == 2.31``, ``MSE(2.31)``. An
+front of a value like this: ``('loss', 2.31)``, ``cost -> 2.31``, ``nll == 2.31``, ``MSE(2.31)``. An
 accuracy may be a count and a total: ``acc=5401/10000``.
 """
 

@@ -52,7 +52,7 @@ def name_of_column(data: bytes, first: bytes) -> bytes:
 
 
 def _names(statements: bytes) -> list[bytes]:
-    """Return what each statement prints: its last key, or its last attribute."""
+    """Return the name that each statement prints: its last key, or its last attribute."""
     names: list[bytes] = _LAST_NAME.findall(statements)
     return [name.strip() for name in names]
 
