@@ -402,6 +402,18 @@ def test_a_model_that_is_mostly_right_has_learned_something(symptom):
     assert "Nothing the model learned carries over" in symptom(finding.slug, wrong).summary
 
 
+@pytest.mark.parametrize(("last", "severity"), [(0.8, "note"), (4.0, "warning")])
+def test_overconfidence_at_a_multiple_of_the_loss_is_a_warning(symptom, last, severity):
+    at = np.arange(12)
+    run = {
+        "epoch": at,
+        "loss": 0.7 * 0.7**at,
+        "eval_loss": np.interp(at, [0, 3, 11], [0.7, 0.42, last]),
+        "eval_accuracy": np.linspace(0.6, 0.88, 12),
+    }
+    assert symptom("overconfident", run).severity == severity
+
+
 def boosted(rise, noise=0.0):
     """Return 150 rounds of boosting whose evaluation loss rises early and settles."""
     at, rng = np.arange(150), np.random.default_rng(6)
@@ -421,7 +433,9 @@ def test_evaluations_that_rise_and_settle_are_overfitting(symptom, rise, noise, 
     ("rise", "noise", "last", "is_present"),
     [
         (0.08, 0.001, 0.3, True),
-        (0.04, 0.001, 0.3, False),
+        (0.04, 0.001, 0.3, True),
+        (0.04, 0.01, 0.3, False),
+        (0.008, 0.001, 0.3, False),
         (0.08, 0.1, 0.3, False),
         (0.08, 0.001, 0.5, False),  # the training loss is flat
     ],
@@ -550,3 +564,14 @@ def test_an_evaluation_loss_alone_may_rise_by_overfitting(columns, slug, severit
     is_unknown = slug == "eval-only-rising"
     climb = next(answer for answer in report.tree.answers if answer.question == "Q4.1")
     assert (climb.verdict.value == "unknown") == is_unknown
+
+
+def test_a_log_that_begins_late_does_not_show_whether_learning_carries_over(symptom):
+    at = np.arange(40, 71)
+    run = {
+        "step": at,
+        "loss": np.linspace(0.24, 0.18, 31),
+        "eval_loss": np.linspace(0.41, 0.43, 31),
+    }
+    assert symptom("learning-not-transferring", run) is None
+    assert symptom("overfitting", run).severity == "note"

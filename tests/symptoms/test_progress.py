@@ -871,6 +871,8 @@ def test_a_low_accuracy_is_normal_among_many_answers(symptom, loss, right, gain,
         ({"val_wer": np.linspace(20, 31, 20)}, True),
         ({"HR@50": np.linspace(0.34, 0.24, 7)}, False),  # too few
         ({"HR@50": np.linspace(0.34, 0.3, 20)}, False),  # a small fall
+        ({"val_acc": np.linspace(0.9, 0.82, 20)}, True),
+        ({"val_acc": np.linspace(0.9, 0.88, 20)}, False),
         ({"HR@50": [0.34] * 6 + [0.24] * 14}, False),  # a jump
         ({"train_acc": np.linspace(0.74, 0.5, 20)}, False),
         ({"precision": np.linspace(0.9, 0.6, 20), "recall": np.linspace(0.1, 0.6, 20)}, False),

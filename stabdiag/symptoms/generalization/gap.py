@@ -27,6 +27,7 @@ from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
     NEGLIGIBLE,
+    RELATIVE_TOLERANCE,
     TENTH,
     TWICE,
 )
@@ -61,6 +62,7 @@ class TurningPoint:
     is_beyond_noise: bool
     falls: bool
     runs_away: bool
+    is_far: bool
 
     @property
     def is_mild(self) -> bool:
@@ -246,10 +248,14 @@ def _stays_above_best(x: Floats, at: int) -> bool:
     return float(late.min()) - level > _CLEAR_RISE_SIGMAS * max(noise, spread)
 
 
-def _rises_steadily(x: Floats, at: int) -> bool:
-    """Return True if many evaluations after the best one rise, by a twentieth."""
+def _rises_steadily(x: Floats, at: int, *, is_clear: bool) -> bool:
+    """Return True if many evaluations after the best one rise, by a twentieth.
+
+    A hundredth is enough if it is clearly beyond their noise.
+    """
     after = x[at + 1 :]
-    is_material = evaluation_level(after) > (1 + NEGLIGIBLE) * x[at]
+    least = RELATIVE_TOLERANCE if is_clear else NEGLIGIBLE
+    is_material = evaluation_level(after) > (1 + least) * x[at]
     return len(after) >= MIN_SAMPLE and is_material and mann_kendall(x[at:]) < _RISES_BY_CHANCE
 
 
@@ -276,7 +282,7 @@ def find_turn(case: Case) -> TurningPoint | None:
     # halved, or is far below the evaluations.
     is_apart = train_now <= RUN_AWAY * train_at_best or last >= FAR_RATIO * train_now
     runs_away, is_small = is_apart, last - best <= limits.eval_rise * best
-    if is_small and not (is_clear and runs_away) and not _rises_steadily(x, at):
+    if is_small and not (is_clear and runs_away) and not _rises_steadily(x, at, is_clear=is_clear):
         return None
     return TurningPoint(
         step=step,
@@ -295,4 +301,5 @@ def find_turn(case: Case) -> TurningPoint | None:
         is_beyond_noise=_stays_above_best(x, at),
         falls=train_now < train_at_best * (1 - limits.train_fall),
         runs_away=runs_away,
+        is_far=last >= FAR_RATIO * best,
     )

@@ -31,7 +31,7 @@ from stabdiag.symptoms.generalization.gap import (
     find_turn,
     with_evaluations,
 )
-from stabdiag.symptoms.losses import few_trained, is_late_part, losses_after_warmup
+from stabdiag.symptoms.losses import few_trained, from_the_start, is_late_part, losses_after_warmup
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
@@ -159,7 +159,12 @@ def is_memorizing(case: Case) -> bool:
 
 
 def carries_nothing(case: Case, turning_point: TurningPoint) -> bool:
-    """Return True if the best evaluation does not beat an untrained model, and did not jump."""
+    """Return True if the best evaluation does not beat an untrained model, and did not jump.
+
+    In a log that begins later, the first losses are those of a trained model.
+    """
+    if not from_the_start(case):
+        return False
     begun, best = beginning(case.loss.values), turning_point.best
     # Far above the loss of an untrained model, evaluations are made by another mode or inputs.
     is_far = best > case.limits.generalization.gap * begun
@@ -285,6 +290,7 @@ def overconfident(case: Case) -> Evidence | None:
             f"{score.name!r}, {case.describe(turning_point.step)} by the loss.",
             checkpoint=step,
         ),
+        severity=Severity.WARNING if turning_point.is_far else None,
     )
 
 

@@ -11,18 +11,21 @@ from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.loss_kinds import LossKind
+from stabdiag.model.roles.scores import Direction
 from stabdiag.model.text import num
 from stabdiag.stats.course import measure_course, moving_medians
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
+    CLEAR,
     CONTEXT_POINTS,
     FIFTH,
     HALF,
-    MAX_CHANCE_OF_MANY,
+    MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
     NEGLIGIBLE,
+    QUARTER,
     TWENTIETHS,
 )
 from stabdiag.stats.trend import mann_kendall
@@ -156,6 +159,20 @@ def _course(score: Score, useless: float) -> tuple[Floats, Ints, Ints, str]:
     return parts.levels, steps[parts.starts], steps[parts.ends], medians
 
 
+def _is_much(score: Score, best: float, last: float) -> bool:
+    """Return True if a score lost a fifth, or if a good one got a quarter more errors.
+
+    A twentieth of all examples is wrong in addition.
+    """
+    low, high = sorted((abs(best), abs(last)))
+    if low <= (1 - FIFTH) * high:
+        return True
+    if score.direction is not Direction.HIGHER or not score.scale:
+        return False
+    errors, more = score.scale - best, best - last
+    return more >= max(QUARTER * errors, NEGLIGIBLE * score.scale)
+
+
 def _decline(case: Case, score: Score) -> Evidence | None:
     """Report a held-out score that gets steadily worse while the loss falls, as from overfitting.
 
@@ -171,19 +188,20 @@ def _decline(case: Case, score: Score) -> Evidence | None:
     level = moving_medians(good)
     at = int(np.argmax(level))
     best, last = float(level[at]), float(level[-1])
-    low, high = sorted((abs(best), abs(last)))
     lost = best - last
-    if low > (1 - FIFTH) * high or lost <= BEYOND_CHANCE * diff_sigma(good):
+    if not _is_much(score, best, last) or lost <= CLEAR * diff_sigma(good):
         return None
     if 0 < best < _LEAST_LOSS * score.scale:
         return None
     # Memorization is gradual: no jump accounts for half of it.
     jump = float(np.diff(level[at:]).min(initial=0.0))
-    if mann_kendall(-good[at + 1 :]) > MAX_CHANCE_OF_MANY or jump < -HALF * lost:
+    if mann_kendall(-good[at + 1 :]) > MAX_CHANCE or jump < -HALF * lost:
         return None
     step = int(steps[at + MIN_CONSECUTIVE - 1])
     begun, now = loss.until(step).values[-MIN_CONSECUTIVE:], loss.values[-MIN_CONSECUTIVE:]
-    if not len(begun) or not 0 < median(now) < HALF * median(begun):
+    if not len(begun) or not 0 < median(now) < (1 - case.limits.generalization.train_fall) * median(
+        begun
+    ):
         return None
     # Of precision and recall, one may rise at the cost of the other.
     gains = (other.later_gain(step) for other in scores(case) if other.is_heldout)
