@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.events import EventCode
 from stabdiag.model.findings import (
@@ -19,18 +17,17 @@ from stabdiag.model.history import Series
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.roles.names import is_fitness
-from stabdiag.model.text import capitalized, listed, num, percent, plural
-from stabdiag.stats.course import position_after
-from stabdiag.stats.levels import block_levels
-from stabdiag.stats.standards import MIN_TREND_POINTS, QUARTER, RELATIVE_TOLERANCE, TWENTIETHS
+from stabdiag.model.text import capitalized, listed, num, plural
+from stabdiag.stats.standards import MIN_TREND_POINTS
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.confidence import confidence_without_finding
 from stabdiag.tree.evaluations import describe_evaluations
+from stabdiag.tree.flat_end import describe_flat_end
 from stabdiag.tree.precision import shows_overflows
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
-from stabdiag.tree.progress import find_progress
+from stabdiag.tree.progress import find_progress, improved_score
 from stabdiag.tree.short_log import describe_short_log
 
 # The subjects of the questions that may stay open.
@@ -70,8 +67,11 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         leaf, summary = OUTCOME_BY_SLUG["insufficient-data"], _too_little(case, answers, open_)
         count = max(len(case.loss), len(case.history.finite("reward")))
         title = _UNTESTABLE if count >= case.min_losses_for_spikes else ""
+        title = _only_scores(case) or title
         first = check or _log_more(case)
         detail = detail or describe_short_log(case)
+        if not len(case.loss):
+            detail = f"{detail} {describe_flat_end(case)}".rstrip()
     else:
         leaf, summary = OUTCOME_BY_SLUG["healthy"], _healthy(case, answers)
         progress = find_progress(case)
@@ -79,7 +79,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         parts = (
             detail,
             progress.sentence,
-            _flat_end(case),
+            describe_flat_end(case),
             *describe_evaluations(case),
             _low_start(case),
         )
@@ -104,18 +104,14 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     )
 
 
-def _flat_end(case: Case) -> str:
-    """Describe the end of the log if the loss no longer changes there, for a quarter or more."""
-    x = case.loss.values
-    if len(x) < TWENTIETHS:
+def _only_scores(case: Case) -> str:
+    """Return the title for a log of rewards or scores alone that improve, or ""."""
+    if len(case.loss):
         return ""
-    level, starts = block_levels(x, len(x) // TWENTIETHS)
-    last = float(level[-1])
-    at = position_after(np.abs(level - last) > RELATIVE_TOLERANCE * abs(last))
-    if at > (1 - QUARTER) * len(level):
+    better = improved_score(case)
+    if better is None:
         return ""
-    since = f"since {case.unit} {int(case.loss.steps[starts[at]])}" if at else "throughout"
-    return f"The loss has stayed within {percent(RELATIVE_TOLERANCE)} of {num(last)} {since}."
+    return f"{better.name} improves, but no loss was logged"
 
 
 def _low_start(case: Case) -> str:

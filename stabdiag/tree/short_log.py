@@ -78,6 +78,11 @@ def describe_course(case: Case) -> str:
         courses[-1] += (
             f"; the lowest evaluation loss was {num(x.min())}, at {case.unit} {best_step}"
         )
+    right = case.history.finite("eval_accuracy")
+    x = right.values
+    if len(x) and not len(case.loss) and x.max() > max(x[0], x[-1]):
+        best_step = int(right.steps[x.argmax()])
+        courses[-1] += f"; the highest was {num(x.max())}, at {case.unit} {best_step}"
     text = f"{capitalized(listed(courses))}." if courses else ""
     return text + _extreme_losses(case)
 

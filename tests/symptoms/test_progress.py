@@ -157,6 +157,25 @@ def test_a_loss_that_no_longer_changes_is_described(end, words):
     assert words in summary if words else "has stayed within" not in summary
 
 
+@pytest.mark.parametrize(("fall", "is_flat"), [(0.0, True), (0.3, False)])
+def test_a_noisy_loss_that_no_longer_falls_is_described(fall, is_flat):
+    at = np.arange(100)
+    loss = np.interp(at, [0, 30, 99], [3.0, 1.0, 1.0 - fall])
+    loss *= 1 + 0.05 * np.random.default_rng(3).standard_normal(100)
+    summary = stabdiag.diagnose({"step": at, "loss": loss}).diagnosis.summary
+    assert ("The loss has not fallen beyond its noise since step" in summary) == is_flat
+
+
+def test_a_score_alone_is_described():
+    right = np.r_[np.linspace(0.2, 0.65, 20), np.full(20, 0.65)]
+    right[30] = 0.66
+    finding = stabdiag.diagnose({"epoch": np.arange(40), "val_acc": right}).diagnosis
+    assert finding.slug == "insufficient-data"
+    assert finding.title == "'val_acc' improves, but no loss was logged"
+    assert "from 0.2 to 0.65; the highest was 0.66, at epoch 30." in finding.summary
+    assert "'val_acc' has stayed within 1% of 0.65 since epoch" in finding.summary
+
+
 @pytest.mark.parametrize(
     ("column", "values", "is_reported"),
     [

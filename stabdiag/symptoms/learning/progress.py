@@ -31,6 +31,7 @@ from stabdiag.symptoms.losses import (
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
+from stabdiag.tree.evaluations import describe_evaluations
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import Progress, find_progress
 from stabdiag.tree.scores import scores
@@ -121,7 +122,7 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         words = [f"The loss cannot be compared from beginning to end, and {other}."]
     else:
         words = ["No logged series ends better than it began by more than its noise."]
-    words.append(progress.sentence)
+    words += (progress.sentence, *describe_evaluations(case))
     if chance is not None:
         words.append(chance.text)
     elif not len(case.loss) and "reward" not in case.history.series:
