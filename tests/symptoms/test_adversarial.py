@@ -74,6 +74,23 @@ def test_a_log_may_begin_after_a_discriminator_has_won(symptom, every, level, is
     assert finding is None or finding.evidence["discriminator_zeros"] == np.sum(STEPS % every != 0)
 
 
+@pytest.mark.parametrize(
+    ("terms", "generator", "is_reported"),
+    [(2, 0.693, True), (1, 0.693, True), (2, 0.95, False), (1.7, 0.693, False)],
+)
+def test_a_discriminator_that_answers_one_half_guesses(symptom, terms, generator, is_reported):
+    at, end = np.arange(100), np.arange(60)
+    rival = 0.3 + 0.2 * np.sin(at / 3)
+    losses = 3.0 - rival
+    rival[40:], losses[40:] = terms * np.log(2) + 0.003 * np.cos(end), generator
+    run = {"epoch": at, "disc_loss": rival, "gen_loss": losses}
+    finding = symptom("discriminator-wins", run)
+    assert (finding is not None) == is_reported
+    if is_reported:
+        assert finding.title == "The discriminator guesses"
+        assert stabdiag.diagnose(run).diagnosis.slug == "discriminator-wins"
+
+
 def test_losses_that_swing_show_no_winner(symptom):
     swings = np.where(STEPS % 150 == 20, 9.0, WON)
     assert symptom("discriminator-wins", game(swings)) is None

@@ -672,6 +672,8 @@ def test_a_fast_start_in_a_sparse_log_is_not_pretrained():
         (45.0, 210.0, 0.3, True),
         (45.0, 2.3, 0.9, True),
         (0.5, 210.0, 0.9, True),
+        (240.0, 210.0, 0.6, False),  # a mean falls with the errors
+        (240.0, 210.0, 0.3, True),
     ],
 )
 def test_sums_over_sequences_are_not_far_above_chance(symptom, end, evaluated, right, is_reported):

@@ -651,6 +651,7 @@ def crawling(fall, course):
     [
         (0.002, "line", {}, True),
         (0.002, "bend", {}, False),
+        (0.04, "line", {}, False),
         (0.2, "line", {}, False),
         (0.002, "line", {"init_from": "the/model"}, False),
     ],
@@ -658,6 +659,13 @@ def crawling(fall, course):
 def test_a_loss_that_crawls_along_a_line_is_noted(symptom, fall, course, manifest, is_present):
     finding = symptom("no-progress", crawling(fall, course), manifest)
     assert (finding and finding.severity.value) == ("note" if is_present else None)
+
+
+@pytest.mark.parametrize(("course", "is_present"), [("line", True), ("bend", False)])
+def test_a_loss_that_crawls_over_many_epochs_is_noted(symptom, course, is_present):
+    logged = crawling(0.04, course)
+    logged["epoch"] = logged.pop("step")
+    assert (symptom("no-progress", logged) is not None) == is_present
 
 
 @pytest.mark.parametrize(

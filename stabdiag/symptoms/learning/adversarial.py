@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -14,13 +15,16 @@ from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
 from stabdiag.stats.course import beginning, end_level
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     HALF,
     MAJORITY,
     MIN_CONSECUTIVE,
+    MIN_SAMPLE,
     MIN_TREND_POINTS,
     NEGLIGIBLE,
+    QUARTERS,
     TENFOLD,
     TENTH,
 )
@@ -68,6 +72,9 @@ def discriminator_wins(case: Case) -> Evidence | None:
     discriminator, generator = pair
     if np.mean(discriminator.values == 0) >= MAJORITY:
         return _without_mistakes(discriminator, generator)
+    guesses = _guesses(case, discriminator, generator)
+    if guesses is not None:
+        return guesses
     # The first record may be the mean of many steps, and a discriminator wins soon.
     begun, ended = beginning(discriminator.values), end_level(discriminator.values)
     generator_begun = float(generator.values[:CONTEXT_POINTS].min())
@@ -133,6 +140,39 @@ def _without_mistakes(discriminator: Series, generator: Series) -> Evidence | No
         step=int(discriminator.steps[int((discriminator.values == 0).argmax())]),
         measured={"discriminator_zeros": zeros, "generator_last": level},
         first=_slow_down("it separates all samples"),
+    )
+
+
+def _guesses(case: Case, discriminator: Series, generator: Series) -> Evidence | None:
+    """Report a discriminator that answers one half to the end: the generator learns nothing.
+
+    Both terms of its loss are then log 2, and so is the loss of the generator.
+    """
+    count = len(discriminator) // QUARTERS
+    if count < MIN_SAMPLE or len(generator) < len(discriminator):
+        return None
+    guess, late = math.log(2), discriminator.values[-count:]
+    terms = round(median(late) / guess)
+    is_guess = terms in (1, 2) and np.abs(late / (terms * guess) - 1).max() <= NEGLIGIBLE
+    if not is_guess or abs(median(generator.values[-count:]) / guess - 1) > NEGLIGIBLE:
+        return None
+    step = int(discriminator.steps[-count])
+    return Evidence(
+        title="The discriminator guesses",
+        because=f"From {case.unit} {step} on, the discriminator's loss {discriminator.column!r} "
+        f"stays near {num(terms * guess)} and the generator's loss {generator.column!r} near "
+        f"{num(guess)}: the discriminator answers one half for every sample, real or generated.",
+        step=step,
+        measured={"discriminator_last": median(late)},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            "Look at the generated samples. If they are not like real ones, restart from a "
+            "checkpoint before, with a lower learning rate for both networks: a discriminator "
+            "that answers one half gives the generator no gradient.",
+            also=(Do.LOWER_LR, Do.RELOAD_CHECKPOINT),
+        ),
+        next_actions=discriminator_wins.next_actions,
+        explains=("spike-recovered",),
     )
 
 

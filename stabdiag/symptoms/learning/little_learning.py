@@ -218,7 +218,8 @@ def _crawls(case: Case, progress: Progress) -> bool:
         return False
     parts = levels(after, TENTHS)
     first, middle, last = float(parts[0]), median(parts[QUARTERS:-QUARTERS]), float(parts[-1])
-    is_tiny = first - last < limits.min_fall * first
+    little = NEGLIGIBLE if _epochs(case) >= _MANY_EPOCHS else limits.min_fall
+    is_tiny = first - last < little * first
     return is_tiny and middle - last >= limits.constant_slope * (first - middle) > 0
 
 
