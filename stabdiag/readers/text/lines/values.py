@@ -8,13 +8,16 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.other_losses import is_objective, is_other_loss
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN
 from stabdiag.readers.text.lines.line_forms import line_forms, may_contain, outline
 from stabdiag.readers.values import NULL_WORDS, PHRASES, not_finite
+
+Replacement: TypeAlias = bytes | Callable[[re.Match[bytes]], bytes]
 
 # A loss without a value. It has the form of a number, so that every pattern finds it, and no
 # program writes NaN in this way.
@@ -196,24 +199,30 @@ def name_bare_tensors(data: bytes) -> bytes:
     return _BARE_TENSORS.sub(named, data)
 
 
+def _spelled(match: re.Match[bytes]) -> bytes:
+    value = not_finite(match[0].decode("utf-8", "replace"))
+    return match[0] if value is None else b"%a" % value
+
+
+# Odd spellings, in the order of their replacement, with texts of which each match has one.
+_SPELLINGS: Final[Sequence[tuple[Sequence[bytes], re.Pattern[bytes], Replacement]]] = (
+    (_MARK_PARTS, _VALUE_MARK, b""),
+    ((b"\xc2\xb7",), _MIDDLE_POINT, b"."),
+    ((b", numpy=",), _EAGER_TENSOR, rb"\1"),
+    (_EXPONENT_STARTS, _WRITTEN_EXPONENT, rb"\1e\2"),
+    ((b"1.#", b"1.$"), _MICROSOFT, _spelled),
+    ((b" <",), _ANGLED, rb"\1"),
+    ((b"</",), _ELEMENT, _spelled),
+)
+
+
 def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     if may_contain(data, *(text for text, _ in _WRAPPER_ENDS)):
         data = _unwrap_values(data)
-    if may_contain(data, *_MARK_PARTS):
-        data = _VALUE_MARK.sub(b"", data)
-    if may_contain(data, b"\xc2\xb7"):
-        data = _MIDDLE_POINT.sub(b".", data)
-    if may_contain(data, b", numpy="):
-        data = _EAGER_TENSOR.sub(rb"\1", data)
-    if may_contain(data, *_EXPONENT_STARTS):
-        data = _WRITTEN_EXPONENT.sub(rb"\1e\2", data)
-    if may_contain(data, b"1.#", b"1.$"):
-        data = _MICROSOFT.sub(_spelled, data)
-    if may_contain(data, b" <"):
-        data = _ANGLED.sub(rb"\1", data)
-    if may_contain(data, b"</"):
-        data = _ELEMENT.sub(_spelled, data)
+    for texts, pattern, replacement in _SPELLINGS:
+        if may_contain(data, *texts):
+            data = pattern.sub(replacement, data)
     if may_contain(data, b"nan", b"inf", b"NaN"):
         data = _YAML.sub(rb"\1", data) if may_contain(data, b".nan", b".inf") else data
         if any(mark.search(outline(data)) for mark in _MARKED):
@@ -292,8 +301,3 @@ def _value_of_a_loss(match: re.Match[bytes]) -> bytes:
     # At the end of a sentence, the word is not the value of a record.
     value = None if text.endswith(".") else not_finite(text)
     return match[0] if value is None else b"oss%b%a" % (match[1], value)
-
-
-def _spelled(match: re.Match[bytes]) -> bytes:
-    value = not_finite(match[0].decode("utf-8", "replace"))
-    return match[0] if value is None else b"%a" % value
