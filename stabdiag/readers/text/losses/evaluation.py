@@ -55,7 +55,9 @@ _HALF: Final = 0.5001
 _MEAN: Final = lazy_pattern(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 
 
-_VALIDATION_STEM: Final = b"val"
+# A name with one of these words, at the start of the name or of a part of it, may be of an
+# evaluation.
+_EVALUATION_WORDS: Final = frozenset({*EVALUATION_STEMS, b"eval"})
 
 # A bar is drawn behind its percentage: 100%|####|
 _PERCENT_BAR: Final = b"%|"
@@ -128,7 +130,7 @@ class Evaluation(Kind):
 
     def _lines(self, data: bytes) -> Iterator[_SpannedLine]:
         """Yield the lines of this kind, in order."""
-        words = (*EVALUATION_STEMS, *(SCORES if self._has_scores else ()))
+        words = (*_EVALUATION_WORDS, *(SCORES if self._has_scores else ()))
         for begin, line in _lines_with_a_word(data, words):
             if len(line) > LONGEST:
                 continue
@@ -301,30 +303,37 @@ def _are_same(values: list[bytes]) -> bool:
 
 def _lines_with_a_word(data: bytes, stems: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield each line that may belong to an evaluation, and where it begins."""
-    # Words that do not occur in the forms of the lines are not searched for.
-    forms = outline(data).lower()
-    words = [
-        word
-        for word in {*map(bytes.lower, stems)}
-        if next(_word_positions(forms, word.translate(ALL_DIGITS)), None) is not None
-    ]
+    words = {*map(bytes.lower, stems)}
+    forms = outline(data)
+    if 2 * len(forms) < len(data):  # its lines repeat: most words are in none of their forms
+        lowered = forms.lower()
+        words = {
+            word
+            for word in words
+            if next(_word_positions(forms, lowered, word.translate(ALL_DIGITS)), None) is not None
+        }
     lowered = data.lower() if words else b""
+    places = (_word_positions(data, lowered, word) for word in words)
     after = 0
-    for place in sorted(chain.from_iterable(_word_positions(lowered, word) for word in words)):
+    for place in sorted(chain.from_iterable(places)):
         if place >= after:
             begin = data.rfind(b"\n", 0, place) + 1
             after = line_end(data, place, len(data))
             yield begin, data[begin:after]
 
 
-def _word_positions(lowered: bytes, word: bytes) -> Iterator[int]:
-    """Yield the positions of a word; a value and an interval are not evaluations."""
+def _word_positions(data: bytes, lowered: bytes, word: bytes) -> Iterator[int]:
+    """Yield the positions of a word in a text, which is also given in lower case.
+
+    A word for an evaluation begins a part of a name: not in oval, but in my_val and myVal. A value
+    is not an evaluation.
+    """
     places = find_positions(lowered, word)
-    if word != _VALIDATION_STEM:
+    if word not in _EVALUATION_WORDS:
         return places
     return (
         place
         for place in places
-        if lowered[place + 3 : place + 5] != b"ue"
-        and lowered[max(place - 5, 0) : place] != b"inter"
+        if not (data[place - 1 : place].islower() and data[place : place + 1].islower())
+        and lowered[place + len(word) : place + len(word) + 2] != b"ue"
     )
