@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
@@ -26,7 +26,7 @@ from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.alternating import AlternatingLines
 from stabdiag.readers.text.continuing_lines import ContinuingLines
-from stabdiag.readers.text.lines.clean import Text, first_text
+from stabdiag.readers.text.lines.clean import Text, head_blocks
 from stabdiag.readers.text.lines.cut_end import without_cut_number
 from stabdiag.readers.text.lines.fixed_texts import find_positions, line_end
 from stabdiag.readers.text.lines.grammar import Grammar, Kind, StatusLine, TextPart, may_match
@@ -56,10 +56,17 @@ _MAX_IDLE_FORMS: Final = 5000
 # Arguments are searched for in this many bytes of a log without records.
 _CONFIG_BYTES: Final = 1 << 24
 
+_NO_TEXTS: Final[Mapping[bytes, Text]] = {}
 
-def read_log(stream: Stream, name: str, grammar: Grammar) -> Columns:
-    """Read a stream of the named format with its grammar."""
-    log = TextLog(name, grammar)
+
+def read_log(
+    stream: Stream, name: str, grammar: Grammar, texts: Mapping[bytes, Text] = _NO_TEXTS
+) -> Columns:
+    """Read a stream of the named format with its grammar.
+
+    Some of its blocks were cleaned before: ``texts`` are their texts.
+    """
+    log = TextLog(name, grammar, texts)
     last = b""
     for block in blocks(stream, size=grammar.block, joined=True):
         if last:
@@ -73,12 +80,15 @@ def read_log(stream: Stream, name: str, grammar: Grammar) -> Columns:
 class TextLog(Copyable):
     """The part of a text log that was read so far. ``add`` reads appended text."""
 
-    def __init__(self, name: str, grammar: Grammar) -> None:
-        """Read the named format with its grammar."""
+    def __init__(
+        self, name: str, grammar: Grammar, texts: Mapping[bytes, Text] = _NO_TEXTS
+    ) -> None:
+        """Read the named format with its grammar; ``texts`` are the texts of some blocks."""
         # The shapes that a kind of line has seen belong to this log.
         grammar = replace(grammar, kinds=tuple(replace(kind) for kind in grammar.kinds))
         self._name = name
         self._grammar = grammar
+        self._texts = texts
         self._table = Table(grammar)
         self._messages = Messages()
         self._failures = Failures(pattern=b"", ignored=failure_patterns(grammar))
@@ -145,7 +155,9 @@ class TextLog(Copyable):
 
     def _clean(self, block: bytes) -> tuple[Text, bytes]:
         """Return the text of a block in usual notations and names, and in the names of the log."""
-        text = first_text(block) if self._line == 1 else Text(block, first_line=self._line)
+        # The first block is often a whole head.
+        texts = head_blocks(block) if self._line == 1 and not self._texts else self._texts
+        text = (texts[block] if block in texts else Text(block)).from_line(self._line)
         written = text.data
         text.data = normalize(text.data, self._grammar.normalizations)
         if self._grammar.has_evaluation_blocks:

@@ -26,7 +26,7 @@ from stabdiag.readers.text.evidence.sample import TextEvidence, find_planned_epo
 from stabdiag.readers.text.evidence.unknown import evidence_of_totals, unknown_evidence
 from stabdiag.readers.text.grammars.lists import find_lists, read_lists
 from stabdiag.readers.text.grammars.plain_lists import may_have_lists
-from stabdiag.readers.text.lines.clean import cleaned, whole_text
+from stabdiag.readers.text.lines.clean import cleaned, head_blocks, whole_text
 from stabdiag.readers.text.lines.counters import EPOCH, STEP, is_word
 from stabdiag.readers.text.lines.line_forms import outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, OBJECTIVES
@@ -108,7 +108,7 @@ def read(stream: Stream) -> Columns:
         start = EvaluationBlocks().mark(start) if result.has_evaluation_blocks else start
         planned_epochs = find_planned_epochs(result, start)
         result = replace(result, evaluation_first=_is_evaluation_first(result, start))
-    columns = read_log(stream, "text", result.grammar)
+    columns = read_log(stream, "text", result.grammar, head_blocks(stream.peek(_EVIDENCE_BYTES)))
     if result.has_only_bests:
         columns = replace(columns, left_out=(*columns.left_out, _OTHER_MODELS))
     columns, note = negate_bounds(columns) if result.word.lower() in OBJECTIVES else (columns, "")

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import lru_cache
+from io import BytesIO
 from typing import Final
 
 import numpy as np
 
 from stabdiag.model.arrays import Ints
+from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.foreign_names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
+from stabdiag.readers.blocks import blocks
+from stabdiag.readers.source import Stream
 from stabdiag.readers.source_code import begins_as_source
 from stabdiag.readers.text.lines.emphasis import without_emphasis
 from stabdiag.readers.text.lines.glued import separate_records
+from stabdiag.readers.text.lines.grammar import TEXT_BLOCK
 from stabdiag.readers.text.lines.line_forms import may_contain, outline
 from stabdiag.readers.text.lines.values import name_bare_tensors, plain_values
 
@@ -171,6 +176,12 @@ class Text:
             block = _NOTEBOOK_LABEL.sub(b"\n", block)
         self.data = block.replace(b"\n> ", b"\n") if b">" in block else block
 
+    def from_line(self, first_line: int) -> Text:
+        """Return a copy of the text, whose first line has the number ``first_line``."""
+        text = copy(self)
+        text._first = first_line
+        return text
+
     def line_numbers(self, places: Sequence[int]) -> Ints:
         """Return the line numbers, from 1, of positions in ``data``."""
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8)[1:] == ord("\n"))
@@ -264,10 +275,21 @@ def _joined(block: bytes) -> bytes:
     return block
 
 
+@frozen
+class _HeadText:
+    """The text of a head, and the texts of its blocks."""
+
+    data: bytes
+    blocks: Mapping[bytes, Text]
+
+
 # A text without a known form is tried in full, at its head, and without its decorations.
 @lru_cache(maxsize=8)
-def _head_text(head: bytes) -> Text:
-    return Text(head)
+def _head_text(head: bytes) -> _HeadText:
+    parts = [*blocks(Stream("", BytesIO(head)), size=TEXT_BLOCK, joined=True)]
+    texts = {part: Text(part) for part in parts}
+    data = b"\n" + b"".join(texts[part].data[1:] for part in parts)
+    return _HeadText(data=data, blocks=texts)
 
 
 def cleaned(head: bytes) -> bytes:
@@ -275,15 +297,15 @@ def cleaned(head: bytes) -> bytes:
     return _head_text(head).data
 
 
+def head_blocks(head: bytes) -> Mapping[bytes, Text]:
+    """Return the texts of the blocks of a head, which are the first blocks of the log. Cached."""
+    return _head_text(head).blocks
+
+
 def whole_text(head: bytes) -> bytes:
     """Return a cleaned head in which very long lines have their ends."""
-    text = _head_text(head)
-    return text.data if text.is_whole else Text(head, longest_line=len(head)).data
-
-
-def first_text(block: bytes) -> Text:
-    """Return the text of the first block of a log, which is often the whole head."""
-    return copy(_head_text(block))
+    is_whole = all(text.is_whole for text in head_blocks(head).values())
+    return cleaned(head) if is_whole else Text(head, longest_line=len(head)).data
 
 
 def inert(line: bytes, longest: int) -> str:
