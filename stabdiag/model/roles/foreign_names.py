@@ -34,7 +34,7 @@ _FOREIGN_LOSSES: Final = tuple(
 )
 # Words without an accent: Verlust, perda, perte, Belohnung, recompensa, ricompensa, punteggio,
 # nagroda.
-_IN_PLAIN_ASCII: Final = (
+ASCII_LOSSES: Final = (
     *(b"erlust", b"elohnung", b"compensa", b"unteggio", b"untuaci", b"agroda"),
     *(b"perda", b"Perda", b"perte", b"Perte", b"perdida", b"Perdida"),
 )
@@ -251,9 +251,7 @@ _IN_ENGLISH: Final[tuple[_Row, ...]] = (
 
 
 def has_foreign_loss_name(text: bytes) -> bool:
-    """Return True if a text may name a loss or a reward in another language."""
-    if any(word in text for word in _IN_PLAIN_ASCII):
-        return True
+    """Return True if a text may name a loss or a reward in another language with its accents."""
     if text.isascii() or not text.translate(None, _USUAL_BYTES):
         return False
     return any(word in text for word in _FOREIGN_LOSSES)

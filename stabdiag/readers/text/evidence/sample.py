@@ -367,8 +367,9 @@ def find_counter_alias(evidence: TextEvidence, sample: Sample) -> bytes | None:
     for (word, _), counts in sample.counters.items():
         counted[word].update(count for _, count in counts)
     own_counts = counted[evidence.counter] if evidence.counter and not evidence.restarts else {0}
+    last = max(own_counts, default=0)
     for word, loss in sample.counters:
-        shared = {count for count in counted[word] if count <= max(own_counts, default=0)}
+        shared = {count for count in counted[word] if count <= last}
         is_candidate = (evidence.counter, loss) not in sample.counters and is_word(word)
         if (
             is_candidate

@@ -15,7 +15,11 @@ import numpy as np
 from stabdiag.model.arrays import Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.foreign_names import has_foreign_loss_name, translate_names
+from stabdiag.model.roles.foreign_names import (
+    ASCII_LOSSES,
+    has_foreign_loss_name,
+    translate_names,
+)
 from stabdiag.model.text import clipped
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.source import Stream
@@ -103,8 +107,8 @@ _SPREAD_VALUE: Final = lazy_pattern(
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
 )
 # The last characters of a line that may continue below: within a dict, and before a value.
-_DICT_ENDS: Final = (b",\n", b"{\n")
-_VALUE_ENDS: Final = (b":\n", b": \n", b"=\n", b"= \n")
+_DICT_ENDS: Final = (b",", b"{")
+_VALUE_ENDS: Final = (b":", b": ", b"=", b"= ")
 
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
@@ -114,7 +118,7 @@ LONGEST_TEXT_LINE: Final = 1 << 16
 # A line is cut at a blank or a comma in this many bytes before, so that no number is cut.
 _CUT_BYTES: Final = 1000
 _BETWEEN_DICTS: Final = b"}, {"
-_NAMED_LOSS: Final = lazy_pattern(rb"oss\w{0,20}[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)")
+_NAMED_LOSS: Final = lazy_pattern(rb"oss\w{0,20}+[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)")
 _LAST_CELL: Final = lazy_pattern(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
 
 
@@ -164,7 +168,7 @@ class Text:
         block = plain_values(name_bare_tensors(block))
         if may_contain(block, b"f0"):
             block = _JULIA_FLOAT32.sub(rb"\1e\2", block)
-        if has_foreign_loss_name(outline(block)):
+        if may_contain(block, *ASCII_LOSSES) or has_foreign_loss_name(outline(block)):
             block = plain_values(translate_names(block))
         self._joined = _NO_BREAKS
         joined = _joined(block)
@@ -220,7 +224,10 @@ def _without_long_ends(block: bytes, longest: int) -> tuple[bytes, int]:
 
 def _long_lines(block: bytes, longest: int) -> list[tuple[int, int]]:
     """Return the spans of the lines that are longer than ``longest``."""
-    if len(block) <= longest or max(map(len, outline(block).split(b"\n"))) <= longest:
+    # A longer line fills a stretch of half its length.
+    half = max(longest // 2, 1)
+    stretches = range(0, len(block) - half + 1, half)
+    if all(block.find(b"\n", begin, begin + half) >= 0 for begin in stretches):
         return []
     text = np.frombuffer(block, dtype=np.uint8)
     is_end = text == ord("\n")
@@ -263,14 +270,14 @@ def _plain_signs(block: bytes) -> bytes:
 
 def _joined(block: bytes) -> bytes:
     """Return a block of the same length, with dicts and values on several lines joined to one."""
-    lines = outline(block) + b"\n"
-    may_have_dicts = any(end in lines for end in _DICT_ENDS)
+    ends = {line[-2:] for line in outline(block).split(b"\n")}
+    may_have_dicts = any(end.endswith(_DICT_ENDS) for end in ends)
     cut = _CUT_DICT.match(block, 1) if may_have_dicts else None
     if cut is not None:
         block = block[:1] + cut[0].replace(b"\n", b" ") + block[cut.end() :]
     if may_have_dicts and b"{" in block:
         block = _SPREAD_DICT.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
-    if any(end in lines for end in _VALUE_ENDS):
+    if any(end.endswith(_VALUE_ENDS) for end in ends):
         block = _SPREAD_VALUE.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
     return block
 

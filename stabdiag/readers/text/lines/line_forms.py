@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Final
 
 import numpy as np
@@ -144,7 +144,13 @@ def _word_hashes(words: tuple[bytes, ...]) -> tuple[Sequence[bytes], Ints, Ints]
     Hashes of three bytes would match a phrase of common words too often.
     """
     forms = [word.translate(None, _DIGIT_BYTES) for word in words]
-    hashes = [_HASHES + fives if len(fives) else threes for threes, fives in map(_hashes, forms)]
+    threes, fives = _hashes(b"".join(forms))
+    fives += _HASHES
+    ends = accumulate(map(len, forms))
+    hashes = [
+        fives[end - len(form) : end - 4] if len(form) > 4 else threes[end - len(form) : end - 2]
+        for form, end in zip(forms, ends, strict=True)
+    ]
     return forms, np.concatenate(hashes), np.cumsum([0, *map(len, hashes[:-1])])
 
 

@@ -32,7 +32,7 @@ from stabdiag.readers.text.lines.evaluated import (
 )
 from stabdiag.readers.text.lines.fixed_texts import line_end
 from stabdiag.readers.text.lines.grammar import Kind, TextPart, make_parts
-from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, may_contain, outline
+from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record
 from stabdiag.readers.text.lines.prefix import LONGEST_LABEL
 from stabdiag.readers.text.lines.shapes import Cells, KnownShapes, LineValues, by_names
@@ -125,7 +125,7 @@ class StageHeading(Kind):
         spans = sorted(
             match.span(1)
             for text, pattern in _STAGES
-            if may_contain(data, text)
+            if text in data
             for match in pattern.finditer(data)
         )
         stages = (at for at in spans if data.rfind(b"\n", 0, at[0]) >= at[0] - _BEFORE_STAGE)
@@ -263,7 +263,7 @@ class MeasuredLines(Kind):
         words = [word for word in (self.counter, self.counter_alias) if word and is_word(word)]
         if any(map(DIGIT.search, (self.word, *words))):
             return []
-        forms = {*outline(data).split(b"\n")} - {b""}
+        forms = filter(None, outline(data).split(b"\n"))
         if not all(map(self._is_usual, forms)):
             return []
         lines = data.removesuffix(b"\n").split(b"\n")[1:]
