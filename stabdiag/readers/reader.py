@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from enum import Enum, auto
 from importlib import import_module
@@ -51,6 +52,8 @@ class Reader:
     Attributes:
         title: a short description.
         module: the module that reads it.
+        starts: what a file begins with, after blanks; others do not wait for the import of the
+            module. Empty if it varies.
         detected_by: a description of how it is detected.
         part: the object in ``module`` that reads it, if the module reads several formats.
         suffixes: files with these suffixes have the format even if their first line is damaged.
@@ -68,6 +71,7 @@ class Reader:
     module: str
     detected_by: str
     part: str = ""
+    starts: tuple[bytes, ...] = ()
     suffixes: tuple[str, ...] = ()
     extra: str | None = None
     packages: tuple[str, ...] = ()
@@ -94,6 +98,8 @@ class Reader:
 
     def sniff(self, head: bytes, *, is_complete: bool) -> bool:
         """Return True if the head of a file has this format."""
+        if self.starts and not head.removeprefix(BOM_UTF8).lstrip().startswith(self.starts):
+            return False
         sniff: Callable[..., bool] = self.functions().sniff
         return sniff(head, is_complete=is_complete)
 

@@ -12,18 +12,13 @@ from itertools import chain
 from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.text.evidence.blocks import find_block_of_losses, find_block_record
 from stabdiag.readers.text.evidence.counter_evidence import (
     evidence_at_start,
-    evidence_of_few_epochs,
     heading_evidence,
     on_loss_lines,
-    position_evidence,
     rising_fraction,
 )
 from stabdiag.readers.text.evidence.examined_log import ExaminedLog
-from stabdiag.readers.text.evidence.excerpts import find_excerpt, find_short_paste
-from stabdiag.readers.text.evidence.measure_evidence import evidence_without_loss
 from stabdiag.readers.text.evidence.run_seams import find_changed_totals, find_run_headings
 from stabdiag.readers.text.evidence.sample import (
     Sample,
@@ -34,8 +29,6 @@ from stabdiag.readers.text.evidence.sample import (
     names_several_epochs,
     sample_tail,
 )
-from stabdiag.readers.text.evidence.single_record import find_single_epoch, find_single_record
-from stabdiag.readers.text.evidence.uncounted import find_uncounted
 from stabdiag.readers.text.lines.counters import EPOCH, NTH
 from stabdiag.readers.text.lines.evaluated import is_evaluated
 from stabdiag.readers.text.lines.line_forms import contains, outline
@@ -154,11 +147,19 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
         denser = (other for other in candidates if other.lines >= _DENSER * best.lines)
         best = next(denser, best)
     if named is not None and not has_only_bests:
-        best = best or evidence_without_loss(log)
+        best = best or _without_loss(log)
         return best if best is not None and best.lines >= _DENSER * named.lines else named
     if named is not None:
         return best if best is not None and best.lines >= named.lines else _as_bests(named, log)
-    return best or evidence_without_loss(log)
+    return best or _without_loss(log)
+
+
+def _without_loss(log: ExaminedLog) -> TextEvidence | None:
+    """Return the evidence of a log of other measures."""
+    # Imported here, as most logs have a loss.
+    from stabdiag.readers.text.evidence.measure_evidence import evidence_without_loss
+
+    return evidence_without_loss(log)
 
 
 def _split_words(data: bytes) -> list[bytes]:
@@ -254,33 +255,7 @@ def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
         later = restarts and len(headings[EPOCH]) == 1 and headings[EPOCH] > [1]
         rises = later or rising_fraction(headings[EPOCH]) == 1
         return best if best.above else replace(best, epochs=rises)
-    headed = heading_evidence(headings, sample.values)
-    if headed is None and (excerpt := find_excerpt(sample.shapes)):
-        return excerpt
-    below = {word: headings[word] for word in log.counted_below(sample)}
-    headed = headed or heading_evidence(below, sample.values, fewest=2)
-    headed = headed or evidence_of_few_epochs(log.data, sample, headings)
-    if headed is not None:
-        return replace(headed, is_counted_below=headed.counter in below)
-    headed = position_evidence(log.position_counts(sample), sample)
-    if headed is not None:
-        return headed
-    return (
-        _failed_excerpt(log, sample)
-        or find_single_record(log.data, sample)
-        or find_single_epoch(log.data, sample, headings)
-        or find_uncounted(log.data, trained, sample)
-        or find_short_paste(log.data, sample)
-        or find_block_record(log.data)
-        or find_block_of_losses(log.data)
-    )
+    # Imported here, as most logs have a counter on the lines of the loss.
+    from stabdiag.readers.text.evidence.sparse_logs import sparse_evidence
 
-
-def _failed_excerpt(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
-    """Return the evidence in an excerpt that reports a failure of the training."""
-    if sample.shapes and log.reports_failure:
-        excerpt = find_excerpt(sample.shapes, reports_failure=True)
-        if excerpt:
-            return excerpt
-    lost, lines = (sum(map(len, shapes.values())) for shapes in (sample.not_finite, sample.shapes))
-    return find_excerpt(sample.not_finite, reports_failure=True) if 2 * lost >= lines else None
+    return sparse_evidence(log, sample, trained, headings)

@@ -23,9 +23,6 @@ from stabdiag.readers.columns import Bar, Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence.loss_evidence import evidence
 from stabdiag.readers.text.evidence.sample import TextEvidence, find_planned_epochs
-from stabdiag.readers.text.evidence.unknown import evidence_of_totals, unknown_evidence
-from stabdiag.readers.text.grammars.lists import find_lists, read_lists
-from stabdiag.readers.text.grammars.plain_lists import may_have_lists
 from stabdiag.readers.text.lines.clean import cleaned, head_blocks, whole_text
 from stabdiag.readers.text.lines.counters import EPOCH, STEP, is_word
 from stabdiag.readers.text.lines.line_forms import outline
@@ -70,6 +67,8 @@ def sniff_unknown(head: bytes, source: str) -> bool:
 
     This is the last resort, after all other formats.
     """
+    from stabdiag.readers.text.evidence.unknown import unknown_evidence
+
     return unknown_evidence(cleaned(head), source) is not None or has_lists(head, source)
 
 
@@ -81,6 +80,9 @@ def has_lists(head: bytes, source: str) -> bool:
 @lru_cache(maxsize=1)
 def _find_lists(head: bytes, source: str) -> Mapping[str, list[bytes]]:
     """Return the lists of losses at the head of a log, which may be very long lines. Cached."""
+    from stabdiag.readers.text.grammars.lists import find_lists
+    from stabdiag.readers.text.grammars.plain_lists import may_have_lists
+
     if not may_have_lists(head):
         return {}
     return find_lists(whole_text(head), source)
@@ -89,13 +91,15 @@ def _find_lists(head: bytes, source: str) -> Mapping[str, list[bytes]]:
 def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
     head = cleaned(stream.peek(_EVIDENCE_BYTES))
-    result = evidence(head) or unknown_evidence(head, stream.name)
-    if result is not None and result.is_without_loss:
-        result = evidence_of_totals(head, result)
+    result = evidence(head)
+    if result is None or result.is_without_loss:
+        result = _evidence_without_loss(head, stream.name, result)
     # The only line with a loss may be the row of its values, below or above the row of the steps.
     if result is None or result.lines == 1:
         lists = _find_lists(stream.peek(_EVIDENCE_BYTES), stream.name)
         if lists and (result is None or _may_be_lists(result, lists)):
+            from stabdiag.readers.text.grammars.lists import read_lists
+
             return read_lists(stream, lists)
     if result is None:
         raise NoUsableRecord(
@@ -134,6 +138,21 @@ def read(stream: Stream) -> Columns:
         counter="" if result.counter is None else result.counter.decode(),
         config=config,
         is_unknown=result.is_unknown,
+    )
+
+
+def _evidence_without_loss(
+    head: bytes, source: str, result: TextEvidence | None
+) -> TextEvidence | None:
+    """Return the evidence of unknown values if there is none, and the total of several scores."""
+    # Imported here, as most logs have a loss.
+    from stabdiag.readers.text.evidence.unknown import evidence_of_totals, unknown_evidence
+
+    result = result or unknown_evidence(head, source)
+    return (
+        evidence_of_totals(head, result)
+        if result is not None and result.is_without_loss
+        else result
     )
 
 
