@@ -106,8 +106,11 @@ def with_measure(columns: Columns) -> Columns:
 
 def _with_measure_of_file(columns: Columns) -> Columns:
     """Return columns of unknown names with the measure of the file, as runs or terms of a loss."""
+    # Nearly all logs have a loss, which is found first.
+    if columns.unnamed or any(map(_is_loss, columns.names)):
+        return columns
     is_loss = is_named_loss(columns.source)
-    if columns.unnamed or not (is_loss or is_named_score(columns.source)):
+    if not (is_loss or is_named_score(columns.source)):
         return columns
     if any(_is_measure(name) or is_fitness(name) for name in columns.names):
         return columns

@@ -247,7 +247,7 @@ def _judged_series(names: tuple[str, ...]) -> str:
     roles = assign(losses or names).columns
     judged = [*(roles[role] for role in _JUDGED if role in roles), *losses]
     scores = (name for name in names if score_direction(name) is not None)
-    return next(iter(judged), next(scores, ""))
+    return judged[0] if judged else next(scores, "")
 
 
 @lru_cache(maxsize=256)

@@ -141,8 +141,9 @@ def is_measure(name: str) -> bool:
 
 def is_word_of_scores(word: bytes) -> bool:
     """Return True if a word is a part of the names of scores, or the whole name of one."""
-    is_score = word not in OTHER_LOSSES and score_direction(word.decode("utf-8", "replace"))
-    return word in SCORES or bool(is_score)
+    if word == LOSS_STEM or word in OTHER_LOSSES:
+        return False
+    return word in SCORES or score_direction(word.decode("utf-8", "replace")) is not None
 
 
 def makes_a_record(name: str, word: bytes) -> bool:
