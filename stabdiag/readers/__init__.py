@@ -21,6 +21,7 @@ from stabdiag.readers.sniff import (
     NUMPY_MAGIC,
     detect,
     has_known_names,
+    not_text,
     reader_of_unknown,
     refuse_empty,
     refuse_pointer,
@@ -149,6 +150,8 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
     if label:
         stream = without_process_label(stream, label)
     chosen = detect(stream)
+    if chosen is None and not_text(stream.head()[0]) is not None:
+        return stream, reader_of_unknown(stream)
     if chosen is None or not has_known_names(chosen, stream):
         # Imported here, as nearly all logs are read as they are.
         from stabdiag.readers.fallbacks.decorations import undecorated

@@ -63,6 +63,9 @@ _SOURCE_CODE_REFUSAL: Final = "source code, not a log; pass the text that the pr
 # Text has hardly any of these bytes. In a compressed file they are a twentieth of all bytes.
 _CONTROL: Final = bytes({*range(32), 127} - set(b"\t\n\r\x1b\b\f"))
 _MIN_TEXT: Final = 0.95
+# They are counted in this part of the first line. A terminal adds a few to a text.
+_FIRST_LINE_BYTES: Final = 1 << 12
+_FEW_CONTROLS: Final = 20
 
 # A message about a failure is searched for in this many bytes.
 _VALUE_BYTES: Final = 1 << 20
@@ -101,7 +104,10 @@ def not_text(head: bytes) -> str | None:
         if head.startswith(magic):
             return description
     # A crash may leave NUL bytes in a text. In the first line they mean that it is not text.
-    return _BINARY if b"\0" in head.partition(b"\n")[0][:4096] else None
+    first = head[:_FIRST_LINE_BYTES].partition(b"\n")[0]
+    controls = len(first) - len(first.translate(None, _CONTROL))
+    is_binary = b"\0" in first or controls > max(_FEW_CONTROLS, (1 - _MIN_TEXT) * len(first))
+    return _BINARY if is_binary else None
 
 
 def describe_archive(name: str, members: Collection[str]) -> str | None:

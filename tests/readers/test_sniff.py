@@ -16,7 +16,7 @@ import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
-from stabdiag.readers.sniff import sniff
+from stabdiag.readers.sniff import not_text, sniff
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.evidence import refused
 from stabdiag.readers.text.lines.clean import Text
@@ -34,6 +34,14 @@ CSV = b'step,loss,mode\n1,2.5,"a, b"\n2,nan,\n\n# x\nstep,loss,mode\n3,,val\n'
 def test_a_text_of_only_fences_is_refused():
     with pytest.raises(LogError, match="a text without a training loss"):
         sniff(Stream("run", io.BytesIO(b"```\n" * 20)))
+
+
+def test_a_first_line_with_many_control_characters_is_not_text():
+    noise = bytes(set(range(1, 256)) - {10}) * 8
+    assert not_text(noise) is not None
+    assert not_text(b"\x07\x0e\x0f epoch 1 loss 2.5\n" + noise) is None
+    with pytest.raises(LogError, match="a binary file"):
+        sniff(Stream("run", io.BytesIO(noise)))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,9 @@ _COUNTER_NAMES: Final = ("step", "epoch")
 # What pandas writes above a series or an array without names: ,0,1
 _NUMBERED_HEADER: Final = lazy_pattern(r"([,;\t])0(?:\1[1-9]\d?){0,20}\r?")
 
+# The only row of a table has few cells. A longer line is text.
+_LONGEST_ONLY_ROW: Final = 1 << 12
+
 
 @lru_cache(maxsize=1)
 def find_table(head: bytes, source: str = "") -> TableShape | None:
@@ -54,6 +57,8 @@ def find_table(head: bytes, source: str = "") -> TableShape | None:
     if not places:
         return None
     content = [lines[place] for place in places]
+    if len(content) == 1 and len(content[0]) > _LONGEST_ONLY_ROW:
+        return None
     for delimiter in DELIMITERS:
         table = table_of_cells(content, delimiter, above=places[0])
         width = len(table.rows[0]) if table.rows else 0
@@ -75,7 +80,7 @@ def find_table(head: bytes, source: str = "") -> TableShape | None:
         return None
     is_series = bool(table.series or len(table.counted) == 1 or table.names_of_losses)
     # Whole numbers next to scores, if the name of the file says so.
-    is_series |= is_named_score(source) and bool(table.names_after_score("score"))
+    is_series = is_series or bool(table.names_after_score("score") and is_named_score(source))
     return table if is_series else None
 
 

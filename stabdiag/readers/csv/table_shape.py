@@ -65,6 +65,8 @@ class TableShape:
     @cached_property
     def series(self) -> list[float]:
         """The numbers of the last column if all others count; otherwise empty."""
+        if len(self.rows) < FEWEST:
+            return []
         columns = self.columns
         if len(columns) == 1 and _alternates([n for _, n in columns[0]]):
             return []
