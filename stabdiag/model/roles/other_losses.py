@@ -10,11 +10,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final
 
-from stabdiag.model.roles.loss_kinds import (
-    REGULARIZERS,
-    find_discriminator_loss,
-    is_adversarial_loss,
-)
+from stabdiag.model.roles.loss_kinds import REGULARIZERS, is_adversarial_loss
 from stabdiag.model.roles.names import (
     is_a_loss,
     is_a_reward,
@@ -34,12 +30,13 @@ MAX_OTHER_LOSSES: Final = 16
 RANK_LOSS: Final = "other_loss/rank_"
 
 # Measures that are minimized, and terms of a loss, under names without the word loss.
-_LOSS_TERMS: Final = frozenset(
+LOSS_TERMS: Final = frozenset(
     word_list(
         "kl kld ce bce nll mse rmse mae ctc xent cross smooth huber "
         "perceptual percep style commit commitment vq distill kd cyc cycle adv aux tv "
         "consistency eikonal sdf router box obj cls dfl giou ciou att recon reconst reconstruction "
-        "infonce contrastive triplet focal hinge l1 orth mlm mim nsp itc itm bpp"
+        "infonce contrastive triplet focal hinge l1 orth mlm mim nsp itc itm bpp "
+        "chamfer emd lpips mel stft photometric interlevel pde bc physics"
     )
 )
 _NO_LOSS_WORDS: Final = frozenset(
@@ -49,8 +46,10 @@ _NO_LOSS_WORDS: Final = frozenset(
         "prob length"
     )
 )
-# The distortion of a compression, the evidence lower bound, and a weight decay.
-_BOUNDS: Final = frozenset({"distortion", "elbo", "l2"})
+# The distortion of a compression, and the evidence lower bound.
+_BOUNDS: Final = frozenset({"distortion", "elbo"})
+# The penalties of the weights and the outputs.
+PENALTIES: Final = REGULARIZERS | {"l2"}
 
 # The sections and words of what a model returns for preferred and rejected answers.
 _ANSWER_SECTIONS: Final = frozenset({"rewards", "logits", "logps", "log_probs"})
@@ -60,18 +59,11 @@ _ANSWER_WORDS: Final = frozenset({"chosen", "rejected", "margins", "margin"})
 def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
     """Return the columns of other training losses by role, such as ``other_loss/aux_loss``."""
     names = [*names]
-    adversarial = [name for name in names if is_adversarial_loss(name)]
-    if find_discriminator_loss(adversarial) is None:
-        adversarial = []
     losses = (
         name
         for name in names
         if name not in taken
-        and (
-            is_other_loss(name)
-            or is_objective(name)
-            or (name in adversarial and not is_evaluation(name))
-        )
+        and (is_part_of_loss(name) or (is_adversarial_loss(name) and not is_evaluation(name)))
     )
     return {
         name if name.startswith("other_loss/") else f"other_loss/{name}": name
@@ -84,13 +76,28 @@ def is_other_loss(name: str) -> bool:
     if is_evaluation(name) or is_setting(name):
         return False
     words = set(name_words(name))
-    return is_a_loss(name) or (bool(words & _LOSS_TERMS) and not words & _NO_LOSS_WORDS)
+    return is_a_loss(name) or (bool(words & LOSS_TERMS) and not words & _NO_LOSS_WORDS)
 
 
 def is_objective(name: str) -> bool:
     """Return True for regularizers and bounds, which may rise, but are never without a value."""
+    return is_regularizer(name) or _is_term(name, _BOUNDS)
+
+
+def is_part_of_loss(name: str) -> bool:
+    """Return True for a term of a loss under a name that need not say so: kl, mse, penalty."""
+    return is_other_loss(name) or is_objective(name)
+
+
+def is_regularizer(name: str) -> bool:
+    """Return True for a penalty of the weights or the outputs, which grows with them."""
+    return _is_term(name, PENALTIES)
+
+
+def _is_term(name: str, terms: Collection[str]) -> bool:
+    """Return True if a column of the training has a word of these terms, and is no setting."""
     words = {*name_words(name)}
-    is_term = bool(words & (REGULARIZERS | _BOUNDS)) and not words & (_NO_LOSS_WORDS - REGULARIZERS)
+    is_term = not words.isdisjoint(terms) and not words & (_NO_LOSS_WORDS - REGULARIZERS)
     return is_term and not is_evaluation(name) and not is_setting(name)
 
 

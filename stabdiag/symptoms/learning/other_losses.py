@@ -8,14 +8,16 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, LossKind, is_adversarial_loss
 from stabdiag.model.roles.names import name_words
-from stabdiag.model.roles.other_losses import is_of_answers, is_other_loss
+from stabdiag.model.roles.other_losses import is_of_answers, is_other_loss, is_regularizer
 from stabdiag.model.text import SHOWN_NAMES, listed, num, plural, word_list
 from stabdiag.stats.course import position_after
 from stabdiag.stats.levels import levels
 from stabdiag.stats.standards import (
+    CLEAR_RATIO,
     CONTEXT_POINTS,
     FAR_RATIO,
     HALF,
@@ -61,6 +63,12 @@ _QUARTER_PARTS = TWENTIETHS // QUARTERS
 _MIN_CLIMB = FAR_RATIO
 _MIN_RISE = TWICE
 _MIN_LARGE_CLIMB = TENFOLD
+# A smaller climb counts as well if the loss did not grow from its start, as a term does whose
+# weight rises: from a quarter of the run to its end, that makes it four times as high.
+_MIN_LATE_CLIMB = 2.5
+_MIN_LATE_RISE = CLEAR_RATIO
+# The square of weights that grow steadily is four times as high at the end as at half of the run.
+_MIN_JUMP = 4.0
 
 
 @Symptom(
@@ -129,34 +137,44 @@ def _occasional_failure(case: Case) -> Evidence | None:
 
 
 def _passing_failure(case: Case) -> Evidence | None:
-    """Report a loss that is not finite in several records in a row, and recovers.
+    """Report a loss that is not finite in some records, and finite in most.
 
-    Single records may have had nothing to average, and a table that was converted may have gaps.
+    In a table that was converted, these may be gaps.
     """
     if case.history.source.format in _CONVERTED_FORMATS:
         return None
     for role in _RISING_ROLES:
         for series in case.history.group(role).values():
-            bad = ~np.isfinite(series.values)
-            begin, end = int(np.argmax(bad)), len(bad) - int(np.argmax(bad[::-1]))
-            if not bad[begin:end].all() or end - begin < _MIN_BAD:
-                continue
-            if begin < _MIN_FINITE or len(bad) - end < _MIN_FINITE:
-                continue
-            step = int(series.steps[begin])
-            return Evidence(
-                title="Another loss was NaN for a while",
-                severity=Severity.NOTE,
-                because=f"{series.column!r} is not finite in {end - begin} records in a row, from "
-                f"{case.unit} {step} on, and recovers; the loss {_name(case)} is finite.",
-                step=step,
-                measured={"loss": series.column, "not_finite": end - begin},
-                first=Action(
-                    Do.CHECK_LOSS_FUNCTION,
-                    f"Find out what {series.column!r} lacked from {case.unit} {step} on.",
-                ),
-            )
+            rows = np.flatnonzero(~np.isfinite(series.values))
+            if len(rows) and rows[0] >= _MIN_FINITE and not _are_gaps(rows):
+                return _passing_evidence(case, series, rows)
     return None
+
+
+def _are_gaps(rows: np.ndarray) -> bool:
+    """Return True if records are at equal distances, as those of another kind are."""
+    distances = np.diff(rows)
+    return len(rows) >= _MIN_BAD and distances[0] > 1 and bool((distances == distances[0]).all())
+
+
+def _passing_evidence(case: Case, series: Series, rows: np.ndarray) -> Evidence:
+    step, count = int(series.steps[rows[0]]), len(rows)
+    is_stretch = count >= _MIN_BAD and rows[-1] - rows[0] == count - 1
+    if is_stretch and rows[-1] < len(series) - 1:
+        course = f"{count} records in a row, from {case.unit} {step} on, and recovers"
+    else:
+        course = f"{count} of {len(series)} records, first at {case.unit} {step}"
+    return Evidence(
+        title="Another loss was NaN for a while" if is_stretch else "Another loss has a NaN",
+        severity=Severity.NOTE,
+        because=f"{series.column!r} is not finite in {course}; the loss {_name(case)} is finite.",
+        step=step,
+        measured={"loss": series.column, "not_finite": count},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            f"Find out what {series.column!r} lacked at {case.unit} {step}.",
+        ),
+    )
 
 
 @Symptom(
@@ -178,21 +196,25 @@ def other_loss_rising(case: Case) -> Evidence | None:
     is_of_policy = _trains_a_policy(case)
     losses = (
         loss
-        for loss in _others(case, _RISING_ROLES, adversarial=kind is not None)
-        if is_other_loss(loss.column) and not (is_of_policy and "kl" in name_words(loss.column))
+        for loss in _others(case, _RISING_ROLES)
+        if not (is_of_policy and _may_rise_next_to_policy(loss.column))
     )
     climbs = [climb for series in losses if (climb := _climb(series)) is not None]
-    if kind is not None:
-        climbs = [climb for climb in climbs if _fails_next_to_adversary(*climb)]
+    climbs = [
+        climb
+        for climb in climbs
+        if (kind is None and not is_adversarial_loss(climb[2].column))
+        or _fails_next_to_adversary(*climb)
+    ]
     if not climbs:
         return None
     ratio, step, series = max(climbs, key=lambda climb: climb[0])
-    level, end = _levels(series.finite().values)[1:]
+    level = _Levels.of(series.finite().values)
     return Evidence(
-        because=f"{series.column!r} ended at {num(end)}, {num(ratio)} times its best level of "
-        f"{num(level)}; the diagnosed loss {_name(case)} did not climb.",
+        because=f"{series.column!r} ended at {num(level.end)}, {num(ratio)} times its best level "
+        f"of {num(level.best)}; the diagnosed loss {_name(case)} did not climb.",
         step=step,
-        measured={"loss": series.column, "ratio": ratio, "best": level, "last": end},
+        measured={"loss": series.column, "ratio": ratio, "best": level.best, "last": level.end},
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
             f"Find out what {series.column!r} measures and why it rises from {case.unit} {step} "
@@ -215,17 +237,21 @@ def _fails_next_to_adversary(ratio: float, _step: int, series: Series) -> bool:
     return bool(words & _DISTANCES) or is_lost
 
 
-def _others(case: Case, roles: tuple[str, ...], *, adversarial: bool = False) -> Iterator[Series]:
-    """Yield the other losses. ``adversarial`` ones may rise as another falls."""
+def _others(case: Case, roles: tuple[str, ...]) -> Iterator[Series]:
+    """Yield the other losses."""
     for role in roles:
-        for series in case.history.group(role).values():
-            if adversarial or not is_adversarial_loss(series.column):
-                yield series
+        yield from case.history.group(role).values()
+
+
+def _may_rise_next_to_policy(name: str) -> bool:
+    """Return True for the divergence of a policy, and for the error of its critic."""
+    return "kl" in name_words(name) or is_adversarial_loss(name)
 
 
 def _trains_a_policy(case: Case) -> bool:
     """Return True if a column belongs to a policy, whose divergence grows while it learns."""
-    words = (name_words(loss.column) for loss in _others(case, _ROLES))
+    losses = (loss.column for loss in _others(case, _ROLES))
+    words = (name_words(name) for name in losses if not is_adversarial_loss(name))
     return any(map(case.history.has, _OF_POLICIES)) or any(
         not _POLICY_WORDS.isdisjoint(own) for own in words
     )
@@ -248,25 +274,66 @@ def _failure_step(series: Series, *, printed: bool) -> int | None:
     return int(series.steps[first])
 
 
-def _levels(values: np.ndarray) -> tuple[float, float, float]:
-    """Return the highest level of the first quarter, the best of the middle, and the last."""
-    reached = levels(values, TWENTIETHS).tolist()
-    middle = reached[_QUARTER_PARTS:-_QUARTER_PARTS]
-    return max(reached[:_QUARTER_PARTS]), min(middle), min(reached[-2:])
+@frozen
+class _Levels:
+    """The levels of a loss: its highest ones, its lowest ones, and the level of its end."""
+
+    start: float
+    first_quarter: float
+    first_half: float
+    best: float
+    end: float
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> _Levels:
+        """Return the levels of the values of a loss."""
+        reached = levels(values, TWENTIETHS).tolist()
+        first = reached[:_QUARTER_PARTS]
+        return cls(
+            start=min(first),
+            first_quarter=max(first),
+            first_half=max(reached[: TWENTIETHS // 2]),
+            best=min(reached[_QUARTER_PARTS:-_QUARTER_PARTS]),
+            end=min(reached[-2:]),
+        )
+
+    @property
+    def is_climb(self) -> bool:
+        """Whether the loss ends far above its best level."""
+        ratio = self.end / self.best
+        if ratio >= _MIN_LARGE_CLIMB:
+            return self.end >= self.first_quarter
+        if ratio >= _MIN_CLIMB and self.end >= _MIN_RISE * self.first_quarter:
+            return True
+        is_late = self.starts_high and self.is_above_half(_MIN_LATE_RISE)
+        return is_late and ratio >= _MIN_LATE_CLIMB
+
+    @property
+    def starts_high(self) -> bool:
+        """Whether the loss began near its best level or above it."""
+        return self.start >= HALF * self.best
+
+    def is_above_half(self, ratio: float) -> bool:
+        """Return True if the loss ends at this ratio to the highest level of its first half."""
+        return self.end >= ratio * self.first_half
 
 
 def _climb(series: Series) -> tuple[float, int, Series] | None:
     """Return the ratio of a loss's end to its best level, and the step where it began to climb.
 
-    Losses with values below zero have no ratio.
+    Losses with values below zero have no ratio. A regularizer grows with the weights, and a critic
+    with what it measures, so that they climb only if they end far above their first half.
     """
     finite = series.finite()
     values = finite.values
-    if len(values) < LEAST or values.min() <= 0:
+    if len(values) < LEAST or values.min() < 0:
         return None
-    early, best, last = _levels(values)
-    rise = 1 if last >= _MIN_LARGE_CLIMB * best else _MIN_RISE
-    if best <= 0 or last < _MIN_CLIMB * best or last < rise * early:
+    level = _Levels.of(values)
+    if level.best <= 0 or not level.is_climb:
         return None
-    at = min(position_after(values <= _MIN_RISE * best), len(values) - 1)
-    return last / best, int(finite.steps[at]), series
+    if not is_other_loss(series.column):
+        may_climb = is_regularizer(series.column) or is_adversarial_loss(series.column)
+        if not may_climb or not (level.starts_high and level.is_above_half(_MIN_JUMP)):
+            return None
+    at = min(position_after(values <= _MIN_RISE * level.best), len(values) - 1)
+    return level.end / level.best, int(finite.steps[at]), series
