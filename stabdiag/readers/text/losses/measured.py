@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, compress
@@ -12,6 +11,7 @@ from typing import Final
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.other_losses import is_part_of_loss
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.lines.counters import (
     DIGIT,
@@ -30,7 +30,6 @@ from stabdiag.readers.text.lines.evaluated import (
     evaluation_prefix,
     under_its_heading,
 )
-from stabdiag.readers.text.lines.fixed_texts import line_end
 from stabdiag.readers.text.lines.grammar import Kind, TextPart, make_parts
 from stabdiag.readers.text.lines.line_forms import ALL_DIGITS, outline
 from stabdiag.readers.text.lines.measure_words import LOSS_STEM, makes_a_record
@@ -46,25 +45,12 @@ from stabdiag.readers.text.lines.tokens import (
     lines_with_a_loss,
 )
 from stabdiag.readers.text.losses.best_models import without_best_models
+from stabdiag.readers.text.losses.companions import companion_lines
 from stabdiag.readers.text.losses.final_result import mark_final_result
 from stabdiag.readers.text.losses.repeated_steps import as_evaluation, goes_with_a_loss
 from stabdiag.readers.text.messages.failures import classify_failure
 
 _BLANKS: Final = (b" ", b"\t")
-# A part of the names of rates, norms, scales and evaluated scores. A search for alternatives skips
-# bytes that begin none of them, but not if any begins with a character set.
-_COMPANION: Final = lazy_pattern(
-    rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|Rew|rew|eturn|val|Val|test|Test"
-)
-
-# A part of the names of scores, which lines below a heading may have.
-_SCORED: Final = lazy_pattern(
-    _COMPANION.pattern + rb"|Dice|dice|IOU|IoU|iou|Acc|acc|AUC|auc|PSNR|psnr|F1"
-    rb"|Top1|Top-1|top1|top-1|Top5|Top-5|top5|top-5|@|mAP|AP5|AP7|BLEU|bleu|METEOR|CIDEr|ROUGE"
-    rb"|Rouge|rouge|SSIM|ssim|WER|CER|EER|MRR|mrr|Recall|recall|Precision|precision|FID|Kappa|kappa"
-    rb"|Match|match|earson|pearman|F-score|R2"
-)
-
 # A record without its loss has its counter and at least two more values.
 _MIN_VALUES: Final = 3
 
@@ -130,18 +116,6 @@ class StageHeading(Kind):
         )
         stages = (at for at in spans if data.rfind(b"\n", 0, at[0]) >= at[0] - _BEFORE_STAGE)
         return make_parts((at[0], {"stage": data[slice(*at)]}) for at in stages)
-
-
-def _companion_lines(
-    pattern: re.Pattern[bytes], data: bytes, end: int, until: int
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a stretch that may have a rate, a norm or a similar value."""
-    for match in pattern.finditer(data, end, until):
-        if match.start() >= end:
-            begin = data.rfind(b"\n", 0, match.start()) + 1
-            end = line_end(data, match.start(), LONGEST)
-            if end - begin <= LONGEST:
-                yield begin, data[begin:end]
 
 
 def _with_splits(lines: list[tuple[int, bytes]], word: bytes) -> list[tuple[int, bytes]]:
@@ -306,7 +280,7 @@ class MeasuredLines(Kind):
         texts = self._counter_texts
         if texts and not any(lowered.find(text, end, until) >= 0 for text in texts):
             return ()
-        return _companion_lines(_SCORED if self.counter is None else _COMPANION, data, end, until)
+        return companion_lines(data, end, until, are_below=self.counter is None)
 
     def _is_rest(self, record: bytes, line: bytes) -> bool:
         """Return True if an indented line without a counter is the rest of the record above it.
@@ -363,8 +337,10 @@ class MeasuredLines(Kind):
 
     def _goes_along(self, name: str) -> bool:
         """Return True if a value without a loss belongs to the loss near it."""
-        is_score = self.counter is None and score_direction(name) is not None
-        return is_score or goes_with_a_loss(name) or _is_evaluated(name)
+        is_named = self.counter is None and (
+            score_direction(name) is not None or is_part_of_loss(name)
+        )
+        return is_named or goes_with_a_loss(name) or _is_evaluated(name)
 
     def _look(self, line: bytes) -> LineValues:
         """Return the values of a line, without names if it is not a line of this kind."""
