@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACTION
+from stabdiag.assemble.accounting import is_long
+from stabdiag.assemble.records import (
+    MIN_RECORDS,
+    MIN_SERIES_LENGTH,
+    RARE_FRACTION,
+    has_a_rhythm,
+)
 from stabdiag.model.history import Series
-from stabdiag.model.roles.names import find_split
+from stabdiag.model.roles.names import find_split, is_evaluation
 from stabdiag.model.roles.other_losses import (
     MAX_OTHER_LOSSES,
     RANK_LOSS,
@@ -31,6 +37,9 @@ if TYPE_CHECKING:
 
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.readers.columns import Column, Columns
+
+# Roles of a training that may be terms of its loss.
+SECOND_LOSSES = ("load_balance", "policy_kl", "policy_entropy")
 
 # In a log, an epsilon usually belongs to an exploration or an attack, not to the optimizer, and
 # fairseq's clip is the percentage of updates that were clipped.
@@ -163,22 +172,40 @@ def final_nulls(column: Column) -> Mask:
     return column.null if are_final else np.zeros_like(column.null)
 
 
+def _sudden_nulls(column: Column, losses: Mask) -> Mask:
+    """Return a mask of the nulls next to a loss, if at first each loss came with a number.
+
+    A value that is logged less often from some record on has its numbers at equal distances.
+    """
+    nulls = column.null & losses
+    first = int(np.argmax(nulls))
+    above = int(np.count_nonzero(column.present[:first] & losses[:first]))
+    is_sudden = nulls.any() and above >= MIN_RECORDS and above == losses[:first].sum()
+    if not is_sudden or has_a_rhythm(column.present[first:][losses[first:]]):
+        return np.zeros_like(nulls)
+    return nulls
+
+
 def failed_cells(columns: Columns, column: Column, losses: Mask) -> Mask:
     """Return the cells of a second loss, of shape (rows,), that count as NaN.
 
-    These are words, and the nulls after the last number. In a table, where a blank cell may mean
-    that a value is not logged any more, they count if the loss never came without the value before
-    and goes on, and if no other column begins: a new stage of the training has other losses.
+    These are words, and the nulls after the last number or among numbers. In a table, where a blank
+    cell may mean that a value is not logged any more, they count if the loss never came without the
+    value before and goes on, and if no other column of the training begins: a new stage has other
+    losses.
     """
     strays = np.zeros_like(column.null)
     strays[column.stray_rows] = True
-    if columns.distinguishes_null:
+    if is_long(columns):
         return strays | final_nulls(column)
+    if columns.distinguishes_null:
+        return strays | final_nulls(column) | _sudden_nulls(column, losses)
     missing = column.null & losses
     end = int(np.flatnonzero(column.present)[-1]) + 1 if column.present.any() else columns.rows
     if missing[:end].any() or not missing.any():
         return strays
-    others = (columns.load(name) for name in columns.names if columns.is_parsed(name))
+    names = (name for name in columns.names if columns.is_parsed(name) and not is_evaluation(name))
+    others = map(columns.load, names)
     return strays if any(_begins_stage(other, end) for other in others) else strays | missing
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from stabdiag.assemble.accounting import unused_after_loss
 from stabdiag.assemble.extra_series import (
+    SECOND_LOSSES,
     changing_settings,
     failed_value_series,
     fixed_settings,
@@ -67,9 +68,6 @@ if TYPE_CHECKING:
 MAX_EARLIER_RUNS = 10
 MAX_ABANDONED = 3
 
-# Roles of a training that may be terms of its loss.
-_SECOND_LOSSES = ("load_balance", "policy_kl", "policy_entropy")
-
 # An attempt may have failed if its last loss is this many times the usual one.
 _FAR_UP = 2.0
 
@@ -113,7 +111,7 @@ def build_history(
     data, names, moved = with_clock(data, names)
     # 3. and 4. Losses, and hidden NaN in losses and gradient norms.
     data, restored = with_hidden_norms(data, null_is_nan=columns.distinguishes_null)
-    data = with_failed_cells(columns, data, _SECOND_LOSSES)
+    data = with_failed_cells(columns, data, SECOND_LOSSES)
     events += [*dropped, *moved, *restored]
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
     data = with_hidden_activations(data, losses)

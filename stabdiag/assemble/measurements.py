@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.assemble.extra_series import SECOND_LOSSES
 from stabdiag.assemble.named_columns import NamedColumns
 from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.assemble.renamed import joined
@@ -42,14 +43,23 @@ def with_measurements(named: NamedColumns) -> NamedColumns:
     name = next((name for name in candidates if "loss" in _roles(columns.load(name))), None)
     if name is None:
         return named
-    metric, values = columns.load(name), columns.load(value)
     counter = names.get("step") or names.get("epoch")
-    if counter and _is_filled(metric, values, columns.load(counter).values):
-        values = replace(values, null=np.zeros_like(values.null))
+    if counter is not None and _lists_one_by_one(columns, name, counter):
+        columns = _by_step(columns, counter)
+        named = replace(named, columns=columns)
+    metric, values = columns.load(name), columns.load(value)
     made = {
         word: only(values, metric.present & (metric.values == code))
         for code, word in enumerate(metric.words)
     }
+    if counter and _is_filled(metric, values, columns.load(counter).values):
+        known = {word for role, word in _roles(metric).items() if role not in SECOND_LOSSES}
+        made = {
+            word: column
+            if word not in known and _ends_in_blanks(column)
+            else replace(column, null=np.zeros_like(column.null))
+            for word, column in made.items()
+        }
     others = {role: column for role, column in names.items() if column not in (value, name)}
     note = f"each record contains one measurement, named by {name!r}"
     return named.adding(made).take({**_roles(metric), **others}, note)
@@ -99,6 +109,43 @@ def _is_filled(metric: Column, values: Column, steps: Floats) -> bool:
     of_loss = metric.present & (metric.values == metric.words.index(_roles(metric)["loss"]))
     others = steps[metric.present & ~of_loss & values.null]
     return bool(np.isin(others, steps[of_loss & values.present]).any())
+
+
+def _lists_one_by_one(columns: Columns, name: str, counter: str) -> bool:
+    """Return True if all records of a measurement, in order, are above those of the next."""
+    metric, steps = columns.load(name), columns.load(counter)
+    if steps.is_text or not (metric.present & steps.present).all() or columns.left_out:
+        return False
+    begins = np.flatnonzero(np.diff(metric.values)) + 1
+    blocks = np.split(steps.values, begins)
+    return len(metric.words) == len(blocks) > 1 and all(map(_rises, blocks))
+
+
+def _rises(steps: Floats) -> bool:
+    return bool((np.diff(steps) >= 0).all())
+
+
+def _by_step(columns: Columns, counter: str) -> Columns:
+    """Return columns whose records are in the order of their steps."""
+    order = np.argsort(columns.load(counter).values, kind="stable")
+    places = np.argsort(order)
+
+    def ordered(_: str, column: Column) -> Column:
+        return replace(
+            column,
+            values=column.values[order],
+            present=column.present[order],
+            null=column.null[order],
+            stray_rows=np.sort(places[column.stray_rows]),
+        )
+
+    return columns.with_changed(ordered)
+
+
+def _ends_in_blanks(column: Column) -> bool:
+    """Return True if the last values of a measurement are blank, and only these."""
+    blanks, numbers = np.flatnonzero(column.null), np.flatnonzero(column.present)
+    return len(blanks) >= MIN_RECORDS <= len(numbers) and bool(blanks[0] > numbers[-1])
 
 
 def _roles(metric: Column) -> Mapping[str, str]:

@@ -52,9 +52,9 @@ def test_nulls_after_the_last_number_of_a_second_loss_are_a_warning(tmp_path, na
         assert "other-loss-nonfinite" not in losses_of_lines(tmp_path / "log", name, texts)
 
 
-def losses_of_table(path, name, cells, further=()):
+def losses_of_table(path, name, cells, further=(), *, heading="stage2"):
     """Return the findings of a table with a cell for each record of another loss."""
-    names = ["step", "loss", name, *(["stage2"] if further else [])]
+    names = ["step", "loss", name, *([heading] if further else [])]
     columns = [map(str, STEPS), map(str, FALLING), cells, *([further] if further else [])]
     path.write_text("\n".join(map(",".join, [names, *zip(*columns, strict=True)])))
     return {finding.slug: finding for finding in stabdiag.diagnose(path).findings}
@@ -71,11 +71,60 @@ def test_cells_without_a_value_to_the_end_of_a_table_are_a_warning(tmp_path, nam
         assert "other-loss-nonfinite" not in losses_of_table(path, name, cells)
 
 
+def test_an_evaluation_that_begins_is_no_stage(tmp_path):
+    cells = ["0.5"] * 200 + ["None"] * 200
+    further = [""] * 300 + ["0.7"] * 100
+    path = tmp_path / "run.csv"
+    findings = losses_of_table(path, "aux_loss", cells, further, heading="val_loss")
+    assert findings["other-loss-nonfinite"].severity == "warning"
+
+
 @pytest.mark.parametrize("stages", [("", "0.7"), ("1", "2"), ("warmup", "main")])
 def test_a_loss_of_an_earlier_stage_may_end(tmp_path, stages):
     cells = ["0.5"] * 200 + [""] * 200
     further = [stage for stage in stages for _ in range(200)]
     assert "healthy" in losses_of_table(tmp_path / "run.csv", "aux_loss", cells, further)
+
+
+LONG_TABLES = [
+    [("loss", 0), ("ctc", 1)],
+    [("ctc", 1), ("loss", 0)],
+    [("loss", 0), ("aux_loss", 1), ("val_loss", 2)],
+]
+
+
+@pytest.mark.parametrize("measurements", LONG_TABLES)
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize(
+    ("end", "slug"),
+    [("0.5", "healthy"), ("None", "other-loss-nonfinite"), ("nan", "other-loss-nonfinite")],
+)
+def test_a_long_table_may_list_its_losses_below_each_other(
+    tmp_path, measurements, is_sorted, end, slug
+):
+    cells = [[*map(str, FALLING)], ["0.5"] * 200 + [end] * 200, [*map(str, 1.1 * FALLING)]]
+    rows = [
+        (step, f"{step},{name},{cells[at][step]}") for name, at in measurements for step in STEPS
+    ]
+    rows = sorted(rows, key=lambda row: row[0]) if is_sorted else rows
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join(["step,tag,value", *(row for _, row in rows)]))
+    assert stabdiag.diagnose(path).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["Epoch {n}\n  loss: {a}\n  {name}: {b}", "---\nstep: {n}\nloss: {a}\n{name}: {b}"],
+)
+@pytest.mark.parametrize("name", ["kl", "mse", "ctc", "penalty", "train/aux"])
+def test_terms_on_lines_of_their_own_are_read(tmp_path, form, name):
+    path = tmp_path / "run.log"
+    for end, is_found in ((0.5, False), ("inf", True), ("None", True), (40.0, True)):
+        terms = [0.5] * 200 + [end] * 200
+        rows = enumerate(zip(FALLING, terms, strict=True))
+        path.write_text("\n".join(form.format(n=n, name=name, a=a, b=b) for n, (a, b) in rows))
+        slugs = {finding.slug for finding in stabdiag.diagnose(path).findings}
+        assert bool(slugs & {"other-loss-nonfinite", "other-loss-rising"}) is is_found
 
 
 @pytest.mark.parametrize("cell", ["None", "N/A", "-"])
@@ -94,8 +143,18 @@ def test_a_loss_that_each_record_writes_as_nan_is_a_warning(tmp_path):
 def test_a_loss_that_is_nan_for_a_while_is_a_note(tmp_path, count):
     texts = ["0.5"] * 120 + ["NaN"] * count + ["0.5"] * (280 - count)
     findings = losses_of_lines(tmp_path / "log", "kl", texts)
-    assert ("other-loss-nonfinite" in findings) is (count >= 3)
+    words = "and recovers" if count >= 3 else "in 1 of 400 records, first at step 120"
+    assert words in findings["other-loss-nonfinite"].summary
     assert all(finding.severity in ("ok", "note") for finding in findings.values())
+
+
+@pytest.mark.parametrize(
+    ("bad", "is_note"), [([398, 399], True), ([90, 95, 250], True), (range(5, 400, 5), False)]
+)
+def test_records_of_another_kind_are_at_equal_distances(tmp_path, bad, is_note):
+    texts = ["NaN" if n in bad else "0.5" for n in range(400)]
+    findings = losses_of_lines(tmp_path / "log", "kl", texts)
+    assert ("other-loss-nonfinite" in findings) is is_note
 
 
 @pytest.mark.parametrize("form", ["step {n} loss {a} kl {b}", "Epoch {n} | kl {b} | loss {a}"])
@@ -157,6 +216,33 @@ def test_a_tenfold_climb_of_a_loss_that_fell_far_is_a_warning():
     finding = findings_by_slug("aux_loss", 0.3 * climb * (1 + falling))["other-loss-rising"]
     assert finding.severity == "warning"
     assert "healthy" in findings_by_slug("aux_loss", 0.3 * climb * (1 + 9 * falling))
+
+
+@pytest.mark.parametrize("name", ["aux_loss", "kl", "physics", "penalty"])
+def test_a_small_climb_is_a_warning_unless_the_term_grew_from_its_start(name):
+    climb = 0.3 * np.where(STEPS > 160, 3.6 ** ((STEPS - 160) / 240), 1)
+    is_reported = "other-loss-rising" in findings_by_slug(name, climb)
+    assert is_reported is (name != "penalty")
+    growing = 0.002 + 0.3 * STEPS / 400
+    assert "other-loss-rising" not in findings_by_slug(name, growing)
+
+
+@pytest.mark.parametrize("name", ["penalty", "l2_reg", "entropy_reg", "critic", "gp"])
+def test_a_regularizer_that_jumps_is_a_warning(name):
+    jump = 0.3 * np.where(STEPS > 240, 12, 1)
+    assert findings_by_slug(name, jump)["other-loss-rising"].severity == "warning"
+    assert "other-loss-rising" not in findings_by_slug(name, 0.01 + (STEPS / 100) ** 2)
+    assert "other-loss-rising" not in findings_by_slug(name, 0.3 * np.where(STEPS > 240, 3, 1))
+
+
+def test_a_critic_next_to_a_policy_may_jump():
+    jump = 0.3 * np.where(STEPS > 240, 12, 1)
+    assert "other-loss-rising" not in findings_by_slug("critic", jump, policy_entropy=FALLING)
+
+
+def test_a_climb_from_losses_that_round_to_zero_is_a_warning():
+    climb = 0.3 * np.where(STEPS > 240, 12, 1) * (STEPS % 50 > 0)
+    assert "other-loss-rising" in findings_by_slug("aux_loss", climb)
 
 
 @pytest.mark.parametrize("name", ["vq/perplexity", "recon_psnr", "entropy", "entropy_loss"])
