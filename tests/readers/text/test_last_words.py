@@ -438,6 +438,35 @@ deadlock detected between ranks 0 and 3
 overflow in the backward pass, stopping
 no more disk space for the state
 permission denied while writing the state
+NaN, NaN, NaN
+=== NAN ===
+all my losses are nan, good night
+the state of the optimizer was corrupted by an inf
+the loss of the batch overflowed and the job was ended
+Well, this is another NaN. Goodbye.
+half-precision overflow, the trainer exits
+skipped 40 steps in a row (gradient overflow), exiting
+loss scale exhausted
+the scaler is at its lower limit, stopping
+peer 10.1.2.3 went away in broadcast
+walltime nearly over, sending SIGTERM to the ranks
+The queue kills this job
+signal 10 caught, leaving the loop
+rank 6 never arrived at the barrier
+lost worker 7, the rest stops
+the all-gather hung for 12 minutes
+received signal 7
+rc=139
+the pod was stopped by the cluster
+the platform will reclaim this machine soon
+the state could not be flushed, the partition is full
+device-side assertion triggered
+Exception: sizes differ
+the loss exceeds 4e5, stop
+the job was preempted and not requeued
+/mnt/state is full
+no memory left on this device
+heartbeat of node 7 was missed
 """.splitlines()
 
 
@@ -491,6 +520,17 @@ Dropped 31 rows with NaN labels before training
 The run was stopped at max_steps=99 as requested
 wandb: Run finished; 0 errors
 Matrix of the classes written; killed/unharmed merged
+Looked for NaN and inf in the weights: all clean
+Missing values (NaN) of the csv were removed before the training
+nothing crashed
+exit code: 0x0
+max_grad_norm inf
+kill -9 1234 if you need to end it
+val_dice: nan
+stopped by early stopping
+time limit: 7200
+sync: on
+/mnt/state was saved
 """.splitlines()
 
 

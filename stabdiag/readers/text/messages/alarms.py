@@ -10,7 +10,8 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.cut_end import ends_before_value
-from stabdiag.readers.text.messages.failures import Failure, classify_failure
+from stabdiag.readers.text.messages.failure_search import may_report
+from stabdiag.readers.text.messages.failures import Failure, classify_failure, states_failure
 from stabdiag.readers.text.messages.message_kinds import is_source_line, without_labels
 from stabdiag.readers.text.messages.recoveries import goes_on
 
@@ -22,19 +23,29 @@ _LONGEST_ALARM: Final = 300
 # date whose digits are masked.
 _LINE_MARK: Final = lazy_pattern(rb"(?:\*{3,}|={2,}|!{1,3}|-{3,}|#{4}(?=-##)) {0,4}")
 _NO_SENTENCE: Final = b"#/>$-=+*|<"
+_PATH: Final = lazy_pattern(rb"/[\w./-]{2,80} [a-z]")
 _QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
 _MOST_QUOTED: Final = 4
+# The words of a sentence, which a value and its name lack.
+_PROSE: Final = lazy_pattern(
+    rb"\b(?:a|an|the|is|was|are|were|we|it|i|that'?s|this|only|just|all|everything|but|into|by"
+    rb"|became"
+    rb"|turned|went|got|hit|saw|gave|produced|nothing|in(?! \d)|from|now|again|after"
+    rb"|unrecoverable|unexpected)\b"
+)
 _BRACES: Final = lazy_pattern(rb"[{}]")
 
 _SENTENCE_END: Final = lazy_pattern(rb"(?<![;.!?])[;.!?]+(?: |$)| [-|] | -{2,3} ")
-_PART_END: Final = lazy_pattern(rb", | \(")
+_PART_END: Final = lazy_pattern(rb", | \(| (?:and|but) (?=not |never |no )")
 
 _JOB: Final = (
     rb"(?:jobs?|runs?|tasks?|process(?:es)?|workers?|pods?|containers?|instances?|sessions?"
     rb"|programs?|train(?:ing|er)|nodes?|hosts?|ranks?|replicas?|actors?|kernel|machines?|gpus?"
     rb"|servers?|vms?|devices?|agents?|trials?|raylets?|allocations?|pid|driver|launcher)"
 )
-_MACHINES: Final = rb"(?:nodes?|hosts?|ranks?|replicas?|machines?|servers?|vms?|workers?|gpus?)"
+_MACHINES: Final = (
+    rb"(?:nodes?|hosts?|ranks?|replicas?|machines?|servers?|vms?|workers?|gpus?|peers?)"
+)
 # Phrases that no measure and no setting has, in lower case. Only a denial makes them harmless.
 _PHRASES: Final = lazy_pattern(
     rb"\b"
@@ -44,16 +55,27 @@ _PHRASES: Final = lazy_pattern(
     rb"(?= (?:by|because|since|due|after|as|at|on|in|while|when|during|with)\b)"
     rb"|\bwill be (?:torn down|terminated|killed|aborted|evicted|reclaimed|shut down|removed)\b"
     rb"|\b(?:is|are) going down\b|\bwill shut ?down\b|\b(?:thermal|emergency) shutdown\b"
-    rb"|\b(?:exit(?:ed|s)?(?: with)?|(?:exit|return) ?(?:code|status)|rc)(?: is| was)?[ :=]{1,3}"
+    rb"|\b(?:exit(?:ed|s)?(?: with)?|(?:exit|return) ?(?:code|status|value)|rc)(?: is"
+    rb"| was)?[ :=]{1,3}"
     rb"-?[1-9]\d{0,9}$|\bnon-?zero (?:exit |return )?(?:code|status)\b"
     rb"|^(?:slurm )?(?:job|task|step) [\w.-]{1,40} (?:timeout|oom|cancelled|preempted)$"
     rb"|\b(?:hit|exceed(?:s|ed|ing)?|r[au]n over|went over|used up|reached) (?:its|the|their|a|all"
     rb"|our) (?:\w{1,12} ){0,2}(?:memory|wall-?(?:clock)?|walltime|runtime|disk|storage|quota"
     rb"|time(?= limit))"
     rb"(?:[ -](?:time|limit|allocation|quota|request))?\b"
-    rb"|\b(?:not enough|insufficient|too little) (?:\w{1,12} ){0,2}(?:memory|space|disk|ram|room"
+    rb"|\b(?:hit|exceeded|reached) (?:(?!no\b)\w{1,12} ){0,2}"
+    rb"(?:wall-? ?time|(?:time|memory) limit)\b"
+    rb"|\bwall-?(?: ?clock)?(?: ?time)? (?:(?:was|is|has been) )?exceeded\b"
+    rb"|^outofmemory|\bexceeded time\b|\b(?:time|memory) limit (?:(?:was|is) )?hit\b"
+    rb"|\bscaler? underflowed\b|\b(?:shutdown|termination|eviction|reboot) imminent\b"
+    rb"|\b(?:vram|ram|swap|disk) (?:(?:is|was) )?exhausted\b|^sig(?:kill|term|segv|abrt|bus|hup"
+    rb"|quit)$"
+    rb"|\bheartbeats? (?:\w{1,12} ){0,4}(?:missed|lost)\b"
+    rb"|\blimit (?:of \S{1,20} )?(?:(?:was|is|has been) )?exceeded\b"
+    rb"|\b(?:not (?:have )?enough|insufficient|too little) (?:\w{1,12} ){0,2}(?:memory|space|disk"
+    rb"|ram|room"
     rb"|resources)\b|\btoo much (?:\w{1,12} )?memory\b"
-    rb"|\bno (?:more )?(?:disk )?(?:heartbeats?|response|answer|reply|space|room)\b"
+    rb"|\bno (?:more )?(?:disk )?(?:heartbeats?|response|answer|reply|space|room|memory left)\b"
     rb"(?! (?:issues?|problems?|errors?))"
     rb"|\b(?:missed|missing|lost) (?:\w{1,12} ){0,3}heartbeats?\b"
     rb"|\bmarked (?:as )?(?:dead|failed|lost|down|unhealthy)\b"
@@ -62,6 +84,7 @@ _PHRASES: Final = lazy_pattern(
     rb"|\b(?:not|stopped) (?:responding|answering)\b|\blost contact (?:with|to)\b"
     rb"|\bconnection refused\b"
     rb"|\bclosed the connection\b|\b(?:server|client|worker|peer|node|rank \d{1,6}) disconnected\b"
+    rb"|\bnever (?:arrived|answered|responded|returned|replied|reported|joined|came back)\b"
     rb"|\b(?:did|does|do) not (?:answer|respond|reply|report|return|come back|join|arrive"
     rb"|reach the barrier)\b"
     rb"|\b(?:unable|not able) to (?!find|import|locate|use|detect|determine)[a-z]{3,}"
@@ -69,17 +92,24 @@ _PHRASES: Final = lazy_pattern(
     rb"|\bmemory (?:\w{1,12} )?error on\b"
     rb"|\b(?:is|was|are|were|became|becomes?|went|turned) (?:numerically )?(?:unstable|unhealthy"
     rb"|unresponsive)\b"
-    rb"|\b"
-    + _MACHINES
-    + rb"(?: [\w.-]{1,30})? (?:(?:is|are|was|were|has been|have been|went) (?:down|lost|dead)"
+    rb"|\b" + _MACHINES + rb"(?: [\w.-]{1,30})? (?:(?:is|are|was|were|has been|have been"
+    rb"|went) (?:down|lost|dead|away|offline)"
     rb"|(?:(?:was|were) )?rebooted)\b"
-    rb"|\b(?:is|was) gone\b|\bjob (?:is |was )?lost\b|\bpower (?:loss|failure|outage)\b"
+    rb"|\b(?:kills?|ends?|aborts?|stops?) (?:this|the|my|our|your) (?:job|run|process|training)\b"
+    rb"|\b(?:is|was) gone\b|\bjob (?:is |was )?lost\b|\bpower (?:loss|failure|outage|cut)\b"
     rb"|\b(?:user |keyboard ?)interrupt\b|\bctrl[-+ ]c (?:was )?(?:pressed|received|caught)"
-    rb"|\bcaught signal \d|\bsignal \d{1,2} (?:was )?received\b"
-    rb"|\bsending sig\w{3,4} to (?:process|pid|job|\d)"
+    rb"|\bcaught signal \d|\bsignal \d{1,2} (?:was )?(?:received|caught)\b"
+    rb"|\bsending sig(?:term|kill|int|abrt|hup|quit|usr\d)\b"
     rb"|\bsig(?:kill|term|segv|abrt|hup|bus)\b (?:was )?(?:received|caught)\b"
-    rb"|\b(?:nodes?|hosts?|machines?|workers?) lost\b(?! in)"
-    rb"|\b(?:vm|instance|node|host|machine|system|cluster) is (?:shutting|going) down\b"
+    rb"|\b(?:nodes?|hosts?|machines?|workers?|gpus?|peers?) lost\b(?! (?:in|time))"
+    rb"|\blost (?:rank|node|worker|host|peer|gpu|replica)s? [\w.-]{0,30}\d"
+    rb"|\b(?:received|got|caught) signal (?:\d|sig)"
+    rb"|\b(?:kill|term|stop|abort|termination) signal (?:was )?(?:received|caught)\b"
+    rb"|\bnode_fail\b(?! ?[:=])"
+    rb"|\bkill -(?:9|15) (?:from|by|was|sent|received)\b"
+    rb"|\b(?:stopped|ended|removed|taken) by (?:the |our )?(?:cloud|provider|host|system|scheduler"
+    rb"|os|kernel|queue|cluster|operator|admin|platform|batch|slurm|kubernetes|watchdog|owner)"
+    rb"|\b(?:vm|instance|node|host|machine|system|cluster) (?:is )?(?:shutting|going) down\b"
     rb"|\b(?:problem|error|issue) and (?:needs|has|had) to (?:close|stop|exit)\b"
     rb"|\b(?:training|run|model|optimi[sz]ation|simulation|loss|gradients?|weights) "
     rb"(?:has |have |just )?(?:diverged|exploded|blew up|blown up|collapsed|became undefined)\b"
@@ -97,15 +127,27 @@ _FAILURE_EVENT: Final = (
     rb"|unreachable|unexpected(?:ly)?|interrupted|disappeared|preempted|evicted|cancell?ed"
     rb"|revoked|reclaimed|will (?:be )?terminated?|went down|(?:presumed|declared|is) dead"
     rb"|giving up|gave up|broken pipe|(?:reset|closed) by (?:the |a )?(?:remote )?peer"
-    rb"|lost (?:\w{1,12} ){0,3}connection|connection (?:(?!is|and)\w{1,12} ){0,8}lost|read-only"
-    rb"|could not (?:write|save|open|read|load|reach|connect|allocate|continue|extend|create)"
+    rb"|lost (?:\w{1,12} ){0,3}connection|connection (?:(?!is|and)\w{1,12} ){0,8}(?:lost|dropped)"
+    rb"|read-only"
+    rb"|could not (?:write|save|open|read|load|reach|connect|allocate|continue|extend|create|flush"
+    rb"|sync|store|upload|copy|start|recover)"
     rb"|requeu(?:ed|eing|ing)"
     rb"|abnormal(?:ly)?|abruptly|not ready|did not respond|out of [a-z]\w{2,20}|dumped core"
-    rb"|can ?not (?:access|write|save|create|continue|proceed)|timed out|core dumped"
-    rb"|(?:disk|file ?system|volume|quota) (?:is )?full|stale file handle"
+    rb"|can ?not (?:access|write|save|create|continue|proceed|train|recover|allocate|fork)"
+    rb"|timed out|core dumped"
+    rb"|(?:disk|file ?system|volume|quota|device|partition|drive|storage) (?:is )?full"
+    rb"|/\S{1,80} is full|stale file handle"
     rb"|rendezvous closed|is destroyed|(?:will be|being) stopped in|user defined signal \d"
     rb"|endpoint closed|device lost|is (?:invalid|corrupt(?:ed)?)"
     rb"|permission denied|preempting|(?:hang|deadlock) detected|deleted (?:while|during)"
+    rb"|(?:gpu|device|driver|kernel|system) hang|assert(?:ion)? (?:was )?(?:triggered|failed)"
+    rb"|(?:job|run|task|pod|instance|container) (?:was )?(?:removed|purged|deleted)"
+    rb"|time-?out (?:while )?waiting"
+    rb"|(?:allocation|reservation|lease) (?:has |have |is |was )?(?:expired|ended|revoked)"
+    rb"|(?:token|credentials?|licen[cs]e|ticket) (?:has |have |is |was )?expired"
+    rb"|removed (?:this|the|my|our|your) (?:job|run|pod|task|container|instance)"
+    rb"|will (?:reclaim|terminate|kill|preempt|evict|interrupt) (?:this|the|my|our|your)"
+    rb"|connect(?:ion)? time-?out|hung (?:for|at|in|on|since)"
     rb"|stopped working|access violation|was hung|hangup|hung up"
 )
 # Nouns for a failure, and for what is measured, set or predicted.
@@ -145,14 +187,16 @@ _WORKS_ON: Final = lazy_pattern(
 
 # Words of denials, plans, settings, measures and ends as planned, in a sentence.
 _HARMLESS: Final = lazy_pattern(
-    rb"(?<![\w-])(?:without|never|none|nobody|old|guard|active|warnings?|deprecat\w*|instead"
-    rb"|avoid\w*|prevent\w*|unlikely|using|(?<!file )handl\w*|rates?|analysis|bars?|saved"
+    rb"(?<![\w-])(?:without|never(?! (?:arriv|answer|respon|return|repli|report|join|came))"
+    rb"|none|nobody|nothing|old|guard|active|warnings?|deprecat\w*|instead|avoid\w*|prevent\w*"
+    rb"|unlikely|using|(?<!file )handl\w*|rates?|analysis|bars?|saved"
     rb"|(?<!while )(?<!when )saving"
     rb"|stale(?! file)|idle|orphan\w*|zombies?|unused|leftovers?|earlier|last run"
     rb"|(?<!to )previous|protection|success\w*|succeeded|complet(?:e|ed|es|ely|ing)|finished"
     rb"|normally|graceful\w*|early stopping"
-    rb"|passed|reached|cache|tolerance|robust\w*|samples?|examples?|images?|cases?|criterion"
-    rb"|condition|detection|prediction|installed|(?<!not )ready|enabled|disabled|policy|count"
+    rb"|passed|(?<!quota )reached|cache|tolerance|robust\w*|samples?|examples?|images?|cases?"
+    rb"|criterion|condition|detection|prediction|installed|(?<!not )ready|enabled|disabled|policy"
+    rb"|count"
     rb"|(?<!memory )(?<!time )(?<!its )limit"
     rb"|limiting|defaults?|episodes?"
     rb"|accuracy|f1|score|mean|average|test|val|valid|validation|eval|evaluation|word"
@@ -165,7 +209,7 @@ _HARMLESS: Final = lazy_pattern(
 )
 # Plans: nothing happened.
 _PLANNED: Final = lazy_pattern(
-    rb"(?<![\w-])(?:off|press|hint|tip|true|false|automatically|always|usually|on purpose"
+    rb"(?<![\w-])(?:(?<!cut )off|press|hint|tip|true|false|automatically|always|usually|on purpose"
     rb"|as (?:requested|planned|configured|expected|scheduled|intended|desired))(?![\w-])"
     rb"|^(?:help|usage|example|note):"
 )
@@ -176,9 +220,11 @@ _CONDITION_BEFORE: Final = lazy_pattern(
 )
 # Denials of a part of a sentence, and counts of nothing.
 _DENIAL: Final = lazy_pattern(
-    rb"(?<![\w-])(?:no(?! (?:more )?(?:disk )?(?:heartbeat|response|answer|reply|space|room|such))"
+    rb"(?<![\w-])(?:no(?! (?:more )?(?:disk )?(?:heartbeat|response|answer|reply|space|room|such"
+    rb"|memory left))"
     rb"|zero"
-    rb"|(?<!could )(?<!can )not(?! (?:ready|able|responding|reach|enough|found|exist|available"
+    rb"|(?<!could )(?<!can )not(?! (?:ready|able|responding|reach|enough|have enough|found|exist"
+    rb"|available"
     rb"|respond|answer|reply|report|return|come|join|arrive)))(?![\w-])"
     rb"|(?<![\w.#:/-])(?<!gpu )(?<!rank )(?<!ranks )(?<!node )(?<!device )(?<!task )(?<!worker )"
     rb"(?<!host )(?<!step )(?<!trial )(?<!replica )(?<!process )(?<!at )0(?![\w.:/-])"
@@ -197,6 +243,10 @@ _MEASURED_NUMBER: Final = lazy_pattern(
 _SWITCH_OR_NUMBER: Final = lazy_pattern(
     rb"[\w .,/()-]{1,60} ?[:=] ?(?:yes|no|on|off|true|false|none|null|auto|default|ok|log|skip"
     rb"|\[ ?\]|\{ ?\}|\d[\w.:%]{0,20}(?: [a-z]{1,3})?)\.?"
+)
+# rc=137, exit code: 1
+_EXIT_CODE: Final = lazy_pattern(
+    rb"(?:(?:exit|return) ?(?:code|status|value)|exit|rc|status code) ?[:=] ?-?[1-9]\d{0,4}\.?"
 )
 # pyarrow.lib.ArrowInvalid: the footer is gone
 _EXCEPTION: Final = lazy_pattern(
@@ -245,7 +295,9 @@ def is_alarm(line: bytes) -> bool:
     """Return True if a line reports a failure in plain words."""
     line = line.strip()
     mark = _LINE_MARK.match(line)
-    if not line or len(line) > _LONGEST_ALARM or (mark is None and line[:1] in _NO_SENTENCE):
+    if not line or len(line) > _LONGEST_ALARM:
+        return False
+    if mark is None and line[:1] in _NO_SENTENCE and _PATH.match(line) is None:
         return False
     return not is_source_line(line) and _states_alarm(line) and not goes_on(line)
 
@@ -253,7 +305,10 @@ def is_alarm(line: bytes) -> bool:
 def _states_alarm(line: bytes) -> bool:
     """Return True if a line reports a failure, whether or not the program goes on."""
     # In the middle of a log, losses below the report show that the training survived it.
-    if classify_failure(line) is Failure.GRADIENT:
+    failure = classify_failure(line)
+    if failure is Failure.GRADIENT or (failure is not None and not may_report(line)):
+        return True
+    if states_failure(line) and _PROSE.search(line.lower()):
         return True
     message = without_labels(line)
     is_error = any(level in line[: len(line) - len(message)] for level in _ERROR_LEVELS)
@@ -265,6 +320,8 @@ def _states_alarm(line: bytes) -> bool:
     if _BRACES.search(message) or len(_QUOTED.findall(message)) > _MOST_QUOTED:
         return False
     lowered = message.lower()
+    if _EXIT_CODE.fullmatch(lowered):
+        return True
     if _SWITCH_OR_NUMBER.fullmatch(lowered) or _LISTED_WORDS.fullmatch(lowered):
         return False
     lowered = b"error: " + lowered if is_error else lowered

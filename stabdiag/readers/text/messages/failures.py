@@ -34,7 +34,7 @@ class Failure(Enum):
 _NOT_FINITE: Final = (
     rb"(?<![\w./-])[-+]?(?:"
     rb"(?:nan/inf|inf/nan)s?(?! (?:check|guard|detect(?:ion|or)|filter|monitor))"
-    rb"|nans?|infs?|infinity|infinite(?! (?:data|loop|loader|sampler|stream|iterator"
+    rb"|nans?|infs?|infinit(?:y|ies)|infinite(?! (?:data|loop|loader|sampler|stream|iterator"
     rb"|generator|horizon))|non[- ]?finite|(?:not|never)(?: been)? (?:a )?finite|isn't finite"
     rb"|no longer finite|diverged|(?:not|no longer) a number)"
     + rb"(?![\w/(-]|\.\w| (?:-{1,3}>|={1,3}>|~>|to|"
@@ -55,15 +55,16 @@ _IMPLIES_IT: Final = lazy_pattern(
 _IS_ALONE: Final = lazy_pattern(
     rb"[\W_]{0,20}(?:(?:error|fatal|warning)[\W_]{1,4})?(?:nans?|infs?|nan/inf|nan or inf)"
     rb"(?: values?)? (?:(?:was|were|has been) )?(?:detected|found|encountered|occurred)[\W_]{0,20}"
-    rb"|(?:nan!+ ?){1,9}|[*!#=-]{2,20} ?nan ?[*!#=-]{2,20}"
+    rb"|(?:nan!+ ?){1,9}|nan(?:[ ,;.!]{1,3}nan){1,9}[.! ]{0,5}|[*!#=-]{2,20} ?nan ?[*!#=-]{2,20}"
 )
 _MINIMUM: Final = lazy_pattern(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
-    rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at"
+    rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|(?:is )?at"
     rb"|(?:fell|dropped) to) (?:(?:the|its|a) )?"
     rb"(?:minimum|floor|lower (?:bound|limit)|zero|0(?![.\d]))"
+    rb"|loss.scaler? (?:is |was )?(?:exhausted|used up)"
     rb"|loss.scale (?:is )?at (?:the )?floor|grad_scale is too small"
-    rb"|loss.scale (?:dropped|fell|is) below [^\n]{0,40}(?:giving up|abort|stop|exit|terminat)"
+    rb"|loss.scale (?:dropped|fell|is) below [^\n]{0,40}(?:giving up|abort|stop|exit|terminat|quit)"
 )
 
 # A part of each of these three patterns, in lower case: a quick test of a whole text. Words that
@@ -74,11 +75,14 @@ _FAILURE_WORDS: Final = (
 )
 _FAILURE_WORDS_BY_PART: Final = {
     b"invalid": (b"found invalid values", b"invalid loss"),
-    b"overflow": (b"stopping", b"aborting", b"terminating", b"exiting", b"halting"),
+    b"overflow": (
+        *(b"stop", b"abort", b"terminat", b"exit", b"halt", b"quit", b"bail", b"crash", b"ended"),
+        *(b"killed", b"shut", b"giv", b"gave", b"cannot", b"can't"),
+    ),
     b"scale": (
         *(b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
         *(b"reached", b"hit ", b"is at", b"fell to", b"dropped to", b"at floor", b"at the floor"),
-        *(b"too small", b" below "),
+        *(b"too small", b" below ", b"exhausted", b"used up", b"at its", b"lower limit"),
     ),
 }
 _INFINITE: Final = lazy_pattern(rb"infs?(?![\w/(-])")
@@ -103,12 +107,22 @@ _ENDING: Final = lazy_pattern(
     rb"(?<![a-z])(?<!early )(?<!early-)(?:abort|terminat|halt|stopp|exit|quit|bail|crash)"
     rb"(?:ing|ed)(?![a-z])|[.,;!] (?:abort|stop|exit|halt|quit)(?: training)?[.!]?$"
 )
+_RUN_ENDED: Final = lazy_pattern(
+    _ENDING.pattern
+    + rb"|(?<![a-z])(?:(?:exit|stop|abort|halt|quit)s|(?:is|was|been|has|have) (?:ended|killed"
+    rb"|over)|shut(?:s|ting)? down|giv(?:es|ing) up|gave up|(?:cannot|can't) (?:continue|go on"
+    rb"|proceed))(?![a-z])"
+)
+# fp16 and bf16: lines are compared without their digits.
+_COMPUTED: Final = (
+    rb"(?:grad|loss|backward|[bf]p?\d\d|numerical|floating|precision|\bamp\b|softmax|logits?)"
+)
 _OVERFLOW_REPORT: Final = lazy_pattern(
-    rb"(?:grad|loss|backward|fp16|numerical|floating)[^\n]{0,60}\boverflow(?:ed)?\b"
-    rb"|\boverflow(?:ed)?\b[^\n]{0,60}(?:grad|loss|backward|fp16|numerical|floating)"
+    _COMPUTED + rb"[^\n]{0,60}\boverflow(?:ed)?\b|\boverflow(?:ed)?\b[^\n]{0,60}" + _COMPUTED
 )
 _OCCURRED: Final = lazy_pattern(
-    rb"\b(?:detected|found|occurred|encountered|overflowed)\b|!|overflow(?:[.,;]| in )"
+    rb"\b(?:detected|found|occurred|encountered|overflowed)\b|!"
+    rb"|overflow(?:[.,;)]| (?:in|on|at|after) )"
 )
 _GRADIENT_NAME: Final = lazy_pattern(rb"(?<![a-z])(?:grad|gnorm|global.norm)")
 _LOSS_NAME: Final = lazy_pattern(rb"(?<![a-z])loss(?!.?scal)")
@@ -132,6 +146,7 @@ _BOUND: Final = lazy_pattern(
     rb"|threshold"
     rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20}"
     rb"(?: ?[:=]| (?:(?:is|was) )?(?:initiali[sz]ed|set|reset) (?:to|as|with)) ?[-+]?inf"
+    rb"|(?<![a-z])(?:max|initial)[\w .-]{0,20}(?:loss|norm)\w{0,20} inf(?:inity)?\s{0,9}$"
     rb"|clip\w{0,6}[\w .-]{0,20} ?[:=] ?[-+]?inf"
 )
 _NOT_MEASURED: Final = lazy_pattern(NOT_MEASURED)
@@ -145,7 +160,7 @@ _NONE_COUNTED: Final = lazy_pattern(
     rb"|(?:ignor|replac|mask|filter|dropp|skipp|remov|fill)(?:ing|ed)"
     rb" (?:\d{1,9} (?:\w{1,12} ){0,3})?nans?"
     rb" (?:target|label|pixel|entr|cell|row|input|feature|token|sample|column|annotation)"
-    rb"|nans?\b.{0,30}\b(?:data|rows?|labels?|inputs?|features?|columns?|cells)\b.{0,30}"
+    rb"|nans?\b.{0,30}\b(?:data|rows?|labels?|inputs?|features?|columns?|cells|table|csv)\b.{0,30}"
     rb"\b(?:replac|fill|imput|remov|dropp|mask)ed\b"
     rb"|(?:nan|inf)s?(?:/inf| and inf)? checks?(?: of [\w ]{1,20})?(?::| has| have)? (?:passed|ok\b"
     rb"|done)"
@@ -174,7 +189,8 @@ _SOURCE_CODE: Final = lazy_pattern(
 # Conditions, plans and denials shortly before a value: nothing happened.
 _CONDITION_WORDS: Final = lazy_pattern(
     rb"\b(?:if|when|whenever|whether|unless|in case|once|avoid|prevent|checks?(?! failed)|checked"
-    rb"|checking|may|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b"
+    rb"|checking|(?:scann|look|search|test|screen)(?:ed|ing)|may|might|can|could|would|will"
+    rb"|should|must|no|without|0|zero|never|until)\b"
     rb"[^.;\n]{0,60}\Z"
 )
 _MAX_CONDITION: Final = 80
@@ -233,7 +249,7 @@ def _failure_of_form(line: bytes) -> Failure | None:
     text = line.lower()
     is_minimum = _MINIMUM.search(text) is not None
     is_implied = _IMPLIES_IT.search(line) is not None
-    patterns = (_ENDING, _OVERFLOW_REPORT, _OCCURRED)
+    patterns = (_RUN_ENDED, _OVERFLOW_REPORT, _OCCURRED)
     is_overflow = b"overflow" in text and all(pattern.search(text) for pattern in patterns)
     if not (is_minimum or is_implied or is_overflow or _NAMES_IT.search(text)):
         return None
@@ -252,7 +268,7 @@ def _failure_of_form(line: bytes) -> Failure | None:
         is_about_training = (
             _SUBJECT.search(text, begin)
             or _ENDING.search(text)
-            or _IS_ALONE.fullmatch(without_labels(text[begin:]))
+            or _IS_ALONE.fullmatch(without_labels(line[begin:]).lower())
         )
         if not is_about_training or _is_condition(text):
             return None

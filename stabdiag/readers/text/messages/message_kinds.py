@@ -87,6 +87,7 @@ SORTS: Final = (
         title="out of memory",
         anchors=(
             *(b"rror", b"ut of memory", b"ut Of Memory", b"oom", b"OOMK", b"o allocate"),
+            b"bad_alloc",
             *(
                 b"nsufficient Memory",
                 b"ran out of ",
@@ -105,7 +106,7 @@ SORTS: Final = (
         ),
         line=lazy_pattern(
             rb"(?:CUDA|HIP|XPU|GPU|MPS|TPU|backend) out of memory(?![\"'`] errors?)"
-            rb"|OutOfMemoryError: |CUDA_ERROR_OUT_OF_MEMORY"
+            rb"|OutOfMemoryError: |\bstd::bad_alloc\b|CUDA_ERROR_OUT_OF_MEMORY"
             rb"|RESOURCE_EXHAUSTED|^Out of memory\b|Out of memory: Killed process"
             rb"|oom.(?:kill|reap)|OOMKilled"
             rb"|(?:rror|ailed): [^\n]{0,40}\bout of memory|\bFailed to allocate (?:memory|\d)"
@@ -130,7 +131,8 @@ SORTS: Final = (
         anchors=(b"o space left", b"ENOSPC", b"uota "),
         line=lazy_pattern(
             rb"[Nn]o space left on device|\bENOSPC\b"
-            rb"|[Qq]uota (?:was |has been )?exceeded|[Ee]xceeded (?:\w{1,10} ){0,3}quota\b"
+            rb"|[Qq]uota (?:was |has been )?(?:exceeded|reached)"
+            rb"|[Ee]xceeded (?:\w{1,10} ){0,3}quota\b"
         ),
     ),
     MessageKind(
@@ -180,6 +182,8 @@ SORTS: Final = (
             rb"|[Kk]illing)"
             rb"|\b[Ll]oss (?:has |just ){0,2}(?:blew|blown|exploded|diverged)(?: up)? "
             rb"(?:at|in|after) (?:\w{1,10} ){0,2}\d"
+            rb"|\b[Ll]oss (?:exceed(?:s|ed)|> ?\d|too (?:high|large))[^\n]{0,40}[,;:.] "
+            rb"(?:[Ss]top|[Aa]bort|[Ee]xit|[Tt]erminat|[Hh]alt|[Gg]iving up|[Qq]uit)"
             rb"|(?:[Aa]bort|[Ss]topp|[Tt]erminat|[Ee]xit|[Qq]uitt)(?:ing|ed|ion)?\b[^\n]{0,40}"
             rb"(?:\b(?:exploded|exploding|diverged|diverging|divergence (?:detected|found)"
             rb"|blew up)\b"
@@ -246,7 +250,7 @@ SORTS: Final = (
             rb"|Signal \d{1,2} \(SIG|CANCELLED AT|\(core dumped\)|is killed by signal"
             rb"|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)"
             rb"|[Ee]xit(?:ed|s|ing)?[- ]?(?:with )?(?:exit |error |return |non-?zero )?"
-            rb"(?:status )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
+            rb"(?:status )?(?:code|status)[ :=]{1,4}(?!0(?:x0{1,8})?\b)-?\d"
             rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|\bdouble free or corr"
             rb"|^(?:\w{1,40}: )?\w{0,12}(?:free|alloc|munmap_chunk)\w{0,20}\(\): [a-z]"
             rb"|^corrupted (?:size|double)"
@@ -310,7 +314,8 @@ LONE_EXCEPTION: Final = MessageKind(
     ),
     line=lazy_pattern(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] |Caused by: )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
-        rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: | with |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$"
+        rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: | with |:?\s{0,9}$)"
+        rb"|Exception: [A-Za-z]|(?:\^C)?KeyboardInterrupt:?\s{0,9}$"
         rb"|StopIteration(?::|\s{0,9}$)|SystemExit: [1-9])"
         # Exceptions whose names do not say so: requests.exceptions.ReadTimeout: …
         rb"|^(?:[A-Za-z_]\w{0,60}\.){0,6}(?:exc|exceptions|errors)\.[A-Z]\w{2,60}: "

@@ -19,10 +19,14 @@ _SURVIVED: Final = lazy_pattern(rb"(?<![\w-])(?:" + _SURVIVES + rb")(?![\w-])")
 # At the end of a log, in a sentence that need not name the job.
 _GOES_ON: Final = lazy_pattern(
     rb"(?<![\w-])(?:" + _SURVIVES + rb"|skip\w*|retr(?:y|ied|ies)(?! (?:count|limit|exc))|ignor\w*"
-    rb"|fallback|recover\w*|reconnect\w*|(?<!not )resum\w*|(?<!to )(?<!not )continu\w*|restoring"
-    rb"|replac(?:ed|ing)|rebuil\w*|restart\w*|again|will try|later|imputed|filled)(?![\w-])"
+    rb"|fallback|(?<!no )recover\w*|reconnect\w*|(?<!not )resum\w*|(?<!to )(?<!not )continu\w*"
+    rb"|restoring"
+    rb"|replac(?:ed|ing)|rebuil\w*|restart\w*|again|will try|later|imputed|interpolat\w*"
+    rb"|filled)(?![\w-])"
 )
-_GIVES_UP: Final = lazy_pattern(rb"\bg(?:iv(?:ing|es)|ave) up\b")
+_GIVES_UP: Final = lazy_pattern(
+    rb"\bg(?:iv(?:ing|es)|ave) up\b|\b(?:exit|abort|terminat|quitt|bail|shutt|abandon|leav)ing\b"
+)
 # oom_kill_disable=false, if a worker was killed, number of workers that died: 0
 _PLAN: Final = lazy_pattern(
     rb"(?:^|[\]:|-] )(?:(?:if|when|whenever|unless|in case|number of|count of) "
