@@ -25,6 +25,7 @@ from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     QUARTERS,
     TENFOLD,
+    TENTHS,
     TWENTIETHS,
     TWICE,
 )
@@ -65,10 +66,8 @@ _MIN_RISE = TWICE
 _MIN_LARGE_CLIMB = TENFOLD
 # A smaller climb counts as well if the loss did not grow from its start, as a term does whose
 # weight rises: from a quarter of the run to its end, that makes it four times as high.
-_MIN_LATE_CLIMB = 2.5
+_MIN_LATE_CLIMB = FAR_RATIO / TWICE
 _MIN_LATE_RISE = CLEAR_RATIO
-# The square of weights that grow steadily is four times as high at the end as at half of the run.
-_MIN_JUMP = 4.0
 
 
 @Symptom(
@@ -292,7 +291,7 @@ class _Levels:
         return cls(
             start=min(first),
             first_quarter=max(first),
-            first_half=max(reached[: TWENTIETHS // 2]),
+            first_half=max(reached[:TENTHS]),
             best=min(reached[_QUARTER_PARTS:-_QUARTER_PARTS]),
             end=min(reached[-2:]),
         )
@@ -333,7 +332,7 @@ def _climb(series: Series) -> tuple[float, int, Series] | None:
         return None
     if not is_other_loss(series.column):
         may_climb = is_regularizer(series.column) or is_adversarial_loss(series.column)
-        if not may_climb or not (level.starts_high and level.is_above_half(_MIN_JUMP)):
+        if not may_climb or not (level.starts_high and level.is_above_half(_MIN_CLIMB)):
             return None
     at = min(position_after(values <= _MIN_RISE * level.best), len(values) - 1)
     return level.end / level.best, int(finite.steps[at]), series

@@ -27,7 +27,10 @@ _PATH: Final = lazy_pattern(rb"/[\w./-]{2,80} [a-z]")
 _QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
 _MOST_QUOTED: Final = 4
 # The words of a sentence, which a value and its name lack.
-_PROSE: Final = lazy_pattern(
+_DATA_WORDS: Final = lazy_pattern(
+    rb"\b(?:columns?|rows?|labels?|data|dataset|features?|cells|samples?|pixels|inputs?)\b"
+)
+_PROSE_WORDS: Final = lazy_pattern(
     rb"\b(?:a|an|the|is|was|are|were|we|it|i|that'?s|this|only|just|all|everything|but|into|by"
     rb"|became"
     rb"|turned|went|got|hit|saw|gave|produced|nothing|in(?! \d)|from|now|again|after"
@@ -308,7 +311,8 @@ def _states_alarm(line: bytes) -> bool:
     failure = classify_failure(line)
     if failure is Failure.GRADIENT or (failure is not None and not may_report(line)):
         return True
-    if states_failure(line) and _PROSE.search(line.lower()):
+    text = line.lower()
+    if states_failure(line) and _PROSE_WORDS.search(text) and not _DATA_WORDS.search(text):
         return True
     message = without_labels(line)
     is_error = any(level in line[: len(line) - len(message)] for level in _ERROR_LEVELS)
