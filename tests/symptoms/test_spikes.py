@@ -304,3 +304,19 @@ def test_noise_on_a_descent_is_not_reported(seed):
 def test_peaks_on_a_descent_that_come_near_the_noise_are_not_spikes():
     report = stabdiag.diagnose(on_descent(positions=ON_DESCENT, height=0.003))
     assert report.diagnosis.severity.value in ("ok", "note")
+
+
+@pytest.mark.parametrize(
+    ("jumps", "height", "name", "is_reported"),
+    [
+        ([3, 6, 10, 20, 34], 2.0, "epoch", True),
+        ([3, 6, 10], 2.0, "epoch", False),
+        ([3, 6, 10, 20, 34], 0.4, "epoch", False),
+        ([3, 6, 10, 20, 34], 2.0, "step", False),  # single losses may have a heavy tail
+    ],
+)
+def test_epochs_that_jump_again_and_again_are_reported(symptom, jumps, height, name, is_reported):
+    loss = 0.15 + 0.1 * np.random.default_rng(4).random(40)
+    loss[jumps] = height * np.linspace(1, 1.5, len(jumps))
+    finding = symptom("frequent-spikes", {name: np.arange(1, 41), "loss": loss})
+    assert (finding is not None and "jumped" in finding.summary) == is_reported

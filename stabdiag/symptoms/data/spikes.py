@@ -12,7 +12,15 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, number_range, sigmas, typed, whole
 from stabdiag.stats.peaks import MAX_GAP
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, robust_sigma
-from stabdiag.stats.standards import CACHED_POINTS, CLEAR, MIN_LONG_LOG, QUARTERS, TENTH
+from stabdiag.stats.standards import (
+    CACHED_POINTS,
+    CLEAR,
+    FAR_RATIO,
+    HALF,
+    MIN_LONG_LOG,
+    QUARTERS,
+    TENTH,
+)
 from stabdiag.symptoms.losses import rhythm
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.advice.rates import lowered
@@ -60,7 +68,7 @@ def frequent_spikes(case: Case) -> Evidence | None:
     """Does the loss spike several times, far above its noise?"""
     if case.recurring is None:
         rhythmic = None if _few_losses(case) else _rhythmic(case)
-        return _hard_batches(case) if rhythmic is None else rhythmic
+        return rhythmic or _multiplied_epochs(case) or _hard_batches(case)
     if case.recurring.is_hard_batch:
         return _hard_batch(case, case.recurring)
     return _frequent(case, case.recurring)
@@ -159,6 +167,36 @@ def _hard_batch(case: Case, spikes: RecurringSpikes) -> Evidence:
         title="A hard batch recurs",
         first=Action(Do.INSPECT_DATA, look, also=(Do.SHUFFLE_DATA,)),
         next_actions=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
+    )
+
+
+def _multiplied_epochs(case: Case) -> Evidence | None:
+    """Report epochs whose mean loss jumps to five times the usual one, again and again.
+
+    The mean of an epoch has no heavy tail, and many jumps hide each other from the test for spikes.
+    """
+    x, usual = case.loss.values, median(case.loss.values)
+    if case.reward is not None or case.loss_kind is not None:
+        return None
+    if not case.history.counts_epochs or x.min() <= 0:
+        return None
+    at = np.flatnonzero(x > FAR_RATIO * usual)
+    at = at[(at > 0) & (x[at - 1] < HALF * x[at])]
+    if len(at) < case.limits.data.spike_count:
+        return None
+    first, last = case.at(int(at[0])), case.at(int(at[-1]))
+    return Evidence(
+        because=f"The loss jumped to {number_range(float(x[at].min()), float(x[at].max()))} at "
+        f"{len(at)} of {len(x)} {case.unit}s, from {case.unit} {first} to {last}; usual is {num(usual)}.",
+        step=first,
+        measured={"spikes": len(at), "usual_loss": usual, "highest": float(x[at].max())},
+        first=Action(
+            Do.LOWER_LR,
+            "Lower the learning rate, or use larger batches: the mean loss of an epoch only jumps "
+            "if the weights do.",
+            also=(Do.CHANGE_BATCH,),
+        ),
+        explains=("spike-recovered",),
     )
 
 
