@@ -14,7 +14,7 @@ from stabdiag.readers.in_text import are_objects_in_text, is_table_in_text
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
-from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES
+from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_RUN_ACROSS, ROWS_WITHOUT_NAMES
 from stabdiag.readers.unwrapping.compressed import COMPRESSED_SUFFIXES
 
 _EXPORT: Final = "export its scalars (step, loss, …) as CSV or JSON lines"
@@ -143,6 +143,8 @@ def _describe(stream: Stream, head: bytes) -> str:
             "a text log with JSON in its lines; extract it with:"
             f" grep -o '{{\".*}}' {redirect} > run.jsonl"
         )
+    if _runs_across(head):
+        return ROWS_RUN_ACROSS
     if re.match(_NUMPY_ROWS, head):
         return ROWS_WITHOUT_NAMES
     if _lacks_header(head):
@@ -153,6 +155,12 @@ def _describe(stream: Stream, head: bytes) -> str:
 
     values = describe_values(stream.peek(_HEAD_SIZES[-1]), _EXPORT)
     return f"{values}{_describe_failure(stream.peek(_VALUE_BYTES))}"
+
+
+def _runs_across(head: bytes) -> bool:
+    from stabdiag.readers.text.grammars.plain_lists import runs_across
+
+    return runs_across(head)
 
 
 def _lacks_header(head: bytes) -> bool:
@@ -245,7 +253,9 @@ def reader_of_unknown(stream: Stream) -> Reader:
     is_source_code = _is_source_code(stream, head)
     detected = None
     if not is_source_code and not_text(head) is None:
-        detected = _unknown(stream) or _by_suffix(stream, head, is_complete=is_complete)
+        detected = _unknown(stream)
+        if detected is None and not _runs_across(head):
+            detected = _by_suffix(stream, head, is_complete=is_complete)
     if detected is None:
         why = _SOURCE_CODE_REFUSAL if is_source_code else _describe(stream, head)
         raise NoUsableRecord(f"{stream.name}: {why}")

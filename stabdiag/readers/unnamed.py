@@ -27,6 +27,12 @@ CSV_WITHOUT_NAMES: Final = (
     "CSV without a header; add a first line that names the columns, such as step,loss"
 )
 
+# The reason to refuse a few long rows of numbers.
+ROWS_RUN_ACROSS: Final = (
+    "rows of many numbers without names: the series seem to run across; write the name of each,"
+    " such as loss or val_loss, in front of its numbers"
+)
+
 # The fewest numbers that make a series.
 FEWEST: Final = 3
 
@@ -91,6 +97,7 @@ _RUN_OF_TAG: Final = r"^.{0,80}[-_]tag[-_](?=.)"
 _FILE_OF_LOSSES: Final = frozenset(
     word_list("cost costs error errors err nll mse rmse mae objective")
 )
+_FILE_OF_HISTORY: Final = frozenset({"history", "hist"})
 _FILE_OF_REWARDS: Final = frozenset({"reward", "rewards", "return", "returns", "rew", "rews"})
 # Words of other measures of a policy, which fall and rise.
 _WORDS_OF_POLICIES: Final = frozenset(
@@ -161,6 +168,12 @@ def is_named_loss(source: str) -> bool:
     """Return True if a file is named after a loss, a cost or an error."""
     path = PurePath(source)
     return "loss" in normal(path.name) or not _FILE_OF_LOSSES.isdisjoint(name_words(path.stem))
+
+
+def is_named_history(source: str) -> bool:
+    """Return True if a file is named after the history of a training, which may have losses."""
+    words = name_words(_without_compression(source).stem)
+    return not _FILE_OF_HISTORY.isdisjoint(words) and is_of_losses(source)
 
 
 def is_named_score(source: str) -> bool:

@@ -222,6 +222,73 @@ def test_a_few_long_rows_need_no_names_in_a_file_named_after_a_loss(put, separat
             stabdiag.diagnose(put(content, name))
 
 
+FALLS = [2.5 / (n + 1) + 0.25 for n in range(14)]
+ABOVE = [2.75 / (n + 1) + 0.5 for n in range(14)]
+SCORES = [0.9 - 0.8 / (n + 1) for n in range(14)]
+
+
+def row_of(numbers, separator=",", quote=""):
+    return separator.join(f"{quote}{number!r}{quote}" for number in numbers) + "\n"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", ", "])
+def test_the_numbers_of_a_row_may_be_quoted(put, separator):
+    text = row_of(FALLS, separator, '"')
+    series = stabdiag.diagnose(put(text, "val_loss.csv")).history.series
+    assert series["eval_loss" if "eval_loss" in series else "loss"].column == "val_loss"
+    series = stabdiag.diagnose(put('"loss",' + row_of(FALLS, quote='"'), "x.csv")).history.series
+    assert series["loss"].values.tolist() == FALLS
+
+
+def test_the_numbers_of_a_row_may_have_decimal_commas(put):
+    text = row_of(FALLS, ";").replace(".", ",")
+    series = stabdiag.diagnose(put(text, "cost.csv")).history.series
+    assert series["loss"].values.tolist() == FALLS
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (row_of(range(1, 15)) + row_of(FALLS), 1),
+        ("," + row_of(range(14)) + "0," + row_of(FALLS), 0),
+        ("0," + row_of(FALLS), 0),
+    ],
+)
+def test_counts_above_or_in_front_of_a_row_are_no_losses(put, text, first):
+    loss = stabdiag.diagnose(put(text, "loss.csv")).history.series["loss"]
+    assert (loss.values.tolist(), loss.steps[0]) == (FALLS, first)
+
+
+def test_a_row_of_a_history_is_its_loss_if_it_falls(put):
+    name = "oak_history.csv"
+    assert stabdiag.diagnose(put(row_of(FALLS), name)).history.series["loss"].values[0] == FALLS[0]
+    series = stabdiag.diagnose(put(row_of(FALLS) + row_of(ABOVE), name)).history.series
+    assert series["loss"].values.tolist() == FALLS
+    assert series["eval_loss"].values.tolist() == ABOVE
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("oak_history.csv", row_of(SCORES)),
+        ("oak_history.csv", row_of(FALLS) + row_of(SCORES)),
+        ("loss.csv", row_of(SCORES) + row_of(FALLS)),
+        ("loss.csv", "1,0.69,0.5,0.7,0.001,12.5,64.0,0.5,0.25,0.125,3.5\n"),
+        ("oak.csv", row_of(FALLS)),
+        ("oak.txt", row_of(FALLS, " ") * 2),
+    ],
+)
+def test_rows_that_may_be_anything_are_refused_with_a_remedy(put, name, text):
+    with pytest.raises(LogError, match="seem to run across; write the name of each"):
+        stabdiag.diagnose(put(text, name))
+
+
+def test_rows_of_evaluation_losses_are_no_training_losses(put):
+    text = row_of(FALLS) + row_of(ABOVE)
+    series = stabdiag.diagnose(put(text, "val_loss.csv")).history.series
+    assert {"val_loss", "val_loss_2"} >= {own.column for own in series.values()}
+
+
 @pytest.mark.parametrize(("name", "role"), [("rewards.txt", "reward"), ("cost.txt", "loss")])
 def test_the_only_row_of_a_file_may_have_any_name(put, name, role):
     series = stabdiag.diagnose(put(f"oak: {', '.join(map(str, MANY))}\n", name)).history.series

@@ -81,11 +81,11 @@ def has_lists(head: bytes, source: str) -> bool:
 def _find_lists(head: bytes, source: str) -> Mapping[str, list[bytes]]:
     """Return the lists of losses at the head of a log, which may be very long lines. Cached."""
     from stabdiag.readers.text.grammars.lists import find_lists
-    from stabdiag.readers.text.grammars.plain_lists import may_have_lists
+    from stabdiag.readers.text.grammars.plain_lists import may_have_lists, without_quotes
 
     if not may_have_lists(head):
         return {}
-    return find_lists(whole_text(head), source)
+    return find_lists(whole_text(without_quotes(head)), source)
 
 
 def read(stream: Stream) -> Columns:

@@ -3,12 +3,15 @@
 Flower prints each value with its round: losses_centralized [(0, 2.30), (1, 2.28), (2, 2.24)].
 A row of a table may have all values of a name: train loss, 2.302, 2.295, 2.281, 2.279. In a file
 named after a loss or a score, a row may be named after its split or have any name if it is the only
-one, and a few rows of the same length need no names.
+one, and a few rows of the same length need no names. Neither do they in a history if all of them
+fall alike.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -18,9 +21,15 @@ from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.lines.grammar import NUMBER_PATTERN, NUMBER_TOKEN, as_float, is_a_loss
 from stabdiag.readers.text.lines.measure_words import SPLIT
 from stabdiag.readers.unnamed import (
+    find_loss,
+    is_course,
+    is_named_history,
     is_named_loss,
     is_named_score,
     may_be_evaluated,
+    may_be_scores,
+    may_be_steps,
+    name_of_course,
     name_of_values,
 )
 
@@ -50,9 +59,13 @@ _NAMED_ROW: Final = lazy_pattern(
     rb"(?:[ \t]{0,8}[:=,;\t]|(?=(?: {1,8}%b){8}))[ \t]{0,8}" % NUMBER_PATTERN + _ROW
 )
 _MAX_LISTED_ROWS: Final = 4
+# A table of more rows, or of rows that are shorter relative to their number, has a row for each
+# record.
+_MAX_ROWS_ACROSS: Final = 12
+_MIN_LENGTH_PER_ROW: Final = 2
 # pandas writes the numbers of the columns above the rows, and the number of each row before it.
 _NUMBERS_OF_COLUMNS: Final = lazy_pattern(rb"\s*[,;\t]0(?:[,;\t]\d{1,6})+[ \t\r]*\n")
-_NUMBER_OF_ROW: Final = lazy_pattern(rb"(?m)^\d{1,2}[,;\t]")
+_QUOTED_CELL: Final = lazy_pattern(rb"(?m)\"([^\"\n]{1,60})\"(?=[ \t]{0,8}[,;\t\r\n]|\Z)")
 # A column of numbers below its name, maybe with a rule between them, and a quick test for it.
 _NAMED_COLUMN: Final = lazy_pattern(
     rb"(?m)^[ \t#*>|-]{0,8}([A-Za-z][\w./-]{0,40}(?: [A-Za-z]\w{0,20}){0,3})"
@@ -68,7 +81,8 @@ _OPENING_BRACKETS: Final = (b"[", b"\xef\xbc\xbb")
 
 # A quick test for a text without brackets: three numbers follow each other.
 _MAY_BE_ROW: Final = lazy_pattern(
-    rb"\d[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\d[\d.eE+-]{0,30}[ \t]{0,8}[,;\t ][ \t]{0,8}[-+]?\d"
+    rb"\d\"?[ \t]{0,8}[,;\t ][ \t]{0,8}\"?[-+]?\d[\d.eE+-]{0,30}\"?"
+    rb"[ \t]{0,8}[,;\t ][ \t]{0,8}\"?[-+]?\d"
 )
 _ONE_ROW: Final = lazy_pattern(rb"\s{0,80}" + _ROW + rb"\s{0,80}\Z")
 _ELLIPSIS: Final = b"..."
@@ -81,6 +95,12 @@ def may_have_lists(data: bytes) -> bool:
         or _MAY_BE_ROW.search(data) is not None
         or _MAY_BE_COLUMN.search(data) is not None
     )
+
+
+def without_quotes(data: bytes) -> bytes:
+    """Return a table without the quotes around its cells if it begins with one, and has no list."""
+    is_quoted = data[:80].lstrip()[:1] == b'"' and b"[" not in data
+    return _QUOTED_CELL.sub(rb"\1", data) if is_quoted else data
 
 
 def has_column(data: bytes) -> bool:
@@ -106,11 +126,11 @@ def _with_brackets(data: bytes, source: str) -> bytes:
     """Return a text with brackets around the numbers of each row that has a name, or needs none."""
     measure = ""
     if is_named_loss(source) or is_named_score(source):
-        row = _ONE_ROW.match(data)
-        if row is not None:
-            return b"[%b]" % row[1].replace(b";", b",")
         measure = "loss" if is_named_loss(source) else name_of_values(source)
-        data = _with_names(data, measure)
+    if measure or is_named_history(source):
+        rows = _unnamed_rows(data, _MAX_LISTED_ROWS)
+        if rows:
+            return _with_names(rows, source) or data
     is_only = bool(measure) and len(_NAMED_ROW.findall(data)) == 1
 
     def bracketed(row: re.Match[bytes]) -> bytes:
@@ -124,26 +144,89 @@ def _with_brackets(data: bytes, source: str) -> bytes:
     return _NAMED_ROW.sub(bracketed, data)
 
 
-def _with_names(data: bytes, measure: str) -> bytes:
-    """Return a text that consists of a few rows of the same length, with names for the rows.
+def runs_across(data: bytes) -> bool:
+    """Return True if a text consists of a few long rows of numbers without names."""
+    rows = _unnamed_rows(without_quotes(data), _MAX_ROWS_ACROSS)
+    return bool(rows) and len(rows[0]) >= max(MIN_LONG_LIST, _MIN_LENGTH_PER_ROW * len(rows))
 
-    A second row that may be of an evaluation is named after it.
+
+def _unnamed_rows(data: bytes, most: int) -> list[list[bytes]]:
+    """Return the numbers of a text that consists of a few rows of the same length, or nothing.
+
+    The numbers that pandas gives the columns and the rows are left out.
     """
     numbered = _NUMBERS_OF_COLUMNS.match(data)
-    rows = _NUMBER_OF_ROW.sub(b"", data[numbered.end() :]) if numbered else data
-    matches = [_ONE_ROW.match(row) for row in rows.strip().split(b"\n", _MAX_LISTED_ROWS)]
-    values = [list_values(match[1].replace(b";", b",")) for match in matches if match is not None]
-    lengths = {*map(len, values)}
-    if not 1 < len(values) == len(matches) <= _MAX_LISTED_ROWS or len(lengths) > 1:
-        return data
-    if min(lengths) < MIN_LONG_LIST:
-        return data
-    first, second = ([*map(as_float, row)] for row in values[:2])
-    names = [measure, *(f"{measure}_{n}" for n in range(2, len(values) + 1))]
-    if measure == "loss" and len(values) == 2 and may_be_evaluated(second, first):
-        names[1] = f"val_{measure}"
-    named = zip(names, values, strict=True)
-    return b"\n".join(b"%b: %b" % (name.encode(), b", ".join(row)) for name, row in named)
+    lines = data[numbered.end() if numbered else 0 :].strip().split(b"\n", most)
+    matches = [_ONE_ROW.match(_with_decimal_points(line)) for line in lines]
+    rows = [list_values(match[1].replace(b";", b",")) for match in matches if match is not None]
+    if not len(rows) == len(matches) <= most or len({*map(len, rows)}) > 1:
+        return []
+    is_numbered = [row[0] for row in rows] == [b"%d" % number for number in range(len(rows))]
+    if is_numbered and (numbered or all(_begins_whole(row) for row in rows)):
+        rows = [row[1:] for row in rows]
+    return rows
+
+
+def _with_decimal_points(line: bytes) -> bytes:
+    return line if b"." in line or b";" not in line else line.replace(b",", b".")
+
+
+def _begins_whole(row: Sequence[bytes]) -> bool:
+    """Return True if a whole number begins a row of other decimal numbers."""
+    return row[0].isdigit() and all(b"." in number for number in row[1:])
+
+
+def _with_names(rows: Sequence[Sequence[bytes]], source: str) -> bytes:
+    """Return rows as lists with names, or nothing if they may be anything.
+
+    Counts may be above the values. A second row that may be of an evaluation is named after it.
+    """
+    numbers = [[*map(as_float, row)] for row in rows]
+    counters = ["step"] if len(rows) > 1 and _count_evenly(numbers[0]) else []
+    first, *others = numbers[len(counters) :]
+    if len(rows) > 1 and len(first) < MIN_LONG_LIST:
+        return b""
+    if _may_be_record(rows[len(counters)], first) or _may_be_other_rows(first, others, source):
+        return b""
+    measure = name_of_course(source, first)
+    if len(rows) == 1:
+        return b"[%b]" % b", ".join(rows[0])
+    if others and is_a_loss(measure) and not is_evaluation(measure):
+        measure = "loss"
+    names = [*counters, measure, *(f"{measure}_{n}" for n in range(2, len(others) + 2))]
+    if measure == "loss" and len(others) == 1 and may_be_evaluated(others[0], first):
+        names[-1] = f"val_{measure}"
+    named = zip(names, rows, strict=True)
+    return b"\n".join(b"%b: [%b]" % (name.encode(), b", ".join(row)) for name, row in named)
+
+
+def _count_evenly(numbers: Sequence[float]) -> bool:
+    """Return True if numbers rise by the same count each."""
+    return (
+        may_be_steps(numbers) and len({after - before for before, after in pairwise(numbers)}) == 1
+    )
+
+
+def _may_be_record(row: Sequence[bytes], numbers: Sequence[float]) -> bool:
+    """Return True if a row may be a record of several measures, with a count in front."""
+    return _begins_whole(row) and not is_course(numbers)
+
+
+def _may_be_other_rows(
+    first: Sequence[float], others: Sequence[Sequence[float]], source: str
+) -> bool:
+    """Return True if rows need not be losses or scores: they do not change as these do.
+
+    Losses may be below accuracies. All rows of a history are its losses if they fall alike.
+    """
+    if is_named_score(source):
+        return False
+    if may_be_scores(first) and find_loss(others) is not None:
+        return True
+    is_history = not is_named_loss(source)
+    fall = all(find_loss([row]) is not None for row in (first, *others))
+    alike = all(may_be_evaluated(row, first) for row in others)
+    return is_history and not (len(first) >= MIN_LONG_LIST and fall and alike)
 
 
 def _is_measure(name: str) -> bool:
