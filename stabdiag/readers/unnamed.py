@@ -226,14 +226,6 @@ def find_loss(columns: Sequence[Sequence[float]]) -> int | None:
     return at
 
 
-def find_score(columns: Sequence[Sequence[float]]) -> int | None:
-    """Return the position of the first column of scores: no counts, and no rate or epsilon."""
-    others = (
-        at for at, column in enumerate(columns) if may_be_losses(column) and not is_rate(column)
-    )
-    return next(others, None)
-
-
 def is_rate(column: Sequence[float]) -> bool:
     """Return True if numbers may be learning rates, or epsilons of a policy: they never rise."""
     return column[0] <= 1 and _only_falls(column)

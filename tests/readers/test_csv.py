@@ -528,6 +528,51 @@ def test_columns_of_a_file_of_rewards(log, row, names):
     assert log(text, "rewards.csv").names == names
 
 
+def mean_so_far(values):
+    return [sum(values[: n + 1]) / (n + 1) for n in range(len(values))]
+
+
+REWARDS = [-35 + 9 * n % 14 for n in range(12)]
+LENGTHS = [20 + 7 * n % 11 for n in range(12)]
+EPSILONS = [0.98**n for n in range(12)]
+LOSSES_OF_A_NETWORK = [0.5 + 3 * n % 7 / 16 for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "score"),
+    [
+        ([REWARDS, mean_so_far(REWARDS), EPSILONS], 2),
+        ([LENGTHS, mean_so_far(LENGTHS), LOSSES_OF_A_NETWORK], 2),
+        ([LENGTHS, EPSILONS], 2),
+        ([EPSILONS, LENGTHS], 3),
+        ([12 * [-350], 12 * [-350], EPSILONS], 2),
+        ([12 * [0], EPSILONS], 2),
+        ([LENGTHS, REWARDS], 3),
+        ([12 * [32], LENGTHS], 3),
+        ([REWARDS, LOSSES_OF_A_NETWORK], 2),
+        # Which of them is the reward is unknown.
+        ([LENGTHS, 12 * [0]], None),
+        ([LENGTHS, LENGTHS[::-1]], None),
+        ([12 * [0.25], EPSILONS], None),
+    ],
+)
+@pytest.mark.parametrize(
+    ("file", "delimiter"), [("oak_rewards.csv", ","), ("returns.txt", " "), ("scores.csv", ";")]
+)
+def test_a_reward_next_to_other_columns(log, file, delimiter, columns, score):
+    rows = zip(range(1, 13), *columns, strict=True)
+    text = "".join(f"{delimiter.join(map(str, row))}\n" for row in rows)
+    names = log(text, file).names
+    are_scores = [name in ("reward", "returns") for name in names]
+    assert are_scores == [place == score for place in range(1, len(names) + 1)]
+
+
+def test_the_running_mean_of_a_reward_is_left_out(log):
+    means = mean_so_far(REWARDS)
+    text = "".join(f"{n},{REWARDS[n]},{means[n]:.2f},{0.98**n:.4f}\n" for n in range(12))
+    assert log(text, "rewards.csv").names == ("step", "rewards", "column_3", "column_4")
+
+
 @pytest.mark.parametrize("header", ["x1,x2", "a,b", "V1,V2", "Column 1,Column 2", ",0"])
 @pytest.mark.parametrize("file", ["training_loss.csv", "rewards.csv"])
 def test_a_header_that_says_nothing_is_named_after_the_file(log, header, file):

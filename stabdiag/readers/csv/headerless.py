@@ -19,6 +19,7 @@ from stabdiag.readers.unnamed import (
     FEWEST,
     is_named_loss,
     is_named_score,
+    is_rate,
     may_be_losses,
     may_have_losses,
     name_of_course,
@@ -164,7 +165,8 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
     if len(table.rows) < FEWEST:  # a row may have a hundred thousand columns
         return None
     name = name_of_values(source)
-    if table.series and (table.is_series or _is_named(source, table.series)):
+    is_series = table.is_series or _is_named(source, table.series)
+    if table.series and is_series and not _ends_with_epsilons(table, name):
         name = name_of_course(source, table.series)
         if len(table.rows[0]) == 1:
             return (name,), "the file names no column: its numbers are taken"
@@ -202,6 +204,11 @@ def _describe(counted: tuple[str, ...]) -> str:
     """Describe the column of a table without names that is its step."""
     which = "first" if counted[0] == "step" else "second"
     return f"the file names no columns: the {which}, which rises in whole numbers, is taken"
+
+
+def _ends_with_epsilons(table: TableShape, name: str) -> bool:
+    """Return True if the last of several columns behind a step may be epsilons, not the rewards."""
+    return len(table.rows[0]) > 2 and assign([name]).has("reward") and is_rate(table.series)
 
 
 def _is_named(source: str, numbers: Sequence[float]) -> bool:

@@ -8,10 +8,11 @@ from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.readers.csv.score_columns import find_score, is_running_mean
 from stabdiag.readers.unnamed import (
     FEWEST,
     find_loss,
-    find_score,
+    is_rate,
     may_be_counted,
     may_be_epochs,
     may_be_losses,
@@ -175,7 +176,8 @@ class TableShape:
     def names_after_score(self, name: str) -> tuple[str, ...]:
         """Return the names of the columns if one may be a score of this name, else nothing.
 
-        Columns of decimal numbers behind it have more of these scores, such as one for each agent.
+        Columns of decimal numbers behind it have more of these scores, such as one for each agent,
+        except its running mean.
         """
         if not self.numbers or len(self.numbers[0]) < FEWEST or len(self.numbers) > MAX_UNNAMED:
             return ()
@@ -190,7 +192,8 @@ class TableShape:
         names = [f"column_{n}" for n in range(begin + 1, len(self.numbers) + 1)]
         names[score] = name
         for at in range(score + 1, len(others)):
-            if find_score([others[at]]) is not None:
+            is_mean = is_running_mean(others[at], others[score])
+            if may_be_losses(others[at]) and not (is_rate(others[at]) or is_mean):
                 names[at] = f"{name}_{at - score + 1}"
         return (*counters, *names)
 
