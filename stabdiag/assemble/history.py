@@ -158,7 +158,9 @@ def _find_order(
     """Return the order of the records of one rank for each step, and the records of other ranks."""
     usable_losses = losses.records & np.isfinite(losses.values)
     values, records = _ordered_values(columns, names, losses, data, clock)
-    is_selected = select_rank(clock.steps, clock.usable, losses.records, usable_losses, ranks)
+    is_selected = select_rank(
+        clock.steps, clock.usable, losses.records, usable_losses, ranks, names.get("rank")
+    )
     order = find_order(
         clock if is_selected.all() else replace(clock, usable=clock.usable & is_selected),
         values,
@@ -327,7 +329,7 @@ class _OrderedLog:
         if "loss" in names and not columns.unnamed:
             add(failed_value_series(columns, used(), steps, run, losses.records, names.get("lr")))
         add(score_series(columns, taken, steps, run))
-        if self.ranks is not None and self.order.runs == 1:
+        if self.ranks is not None and "loss" in names and self.order.runs == 1:
             others = self.clock.usable & losses.records & (self.order.number < 0)
             add(rank_loss_series(names["loss"], self.ranks, losses.values, steps, others))
         return series

@@ -30,8 +30,16 @@ from stabdiag.model.roles.fallbacks import (
     names_training,
     training_measure,
 )
-from stabdiag.model.roles.names import is_auxiliary, is_evaluation, is_fitness, without_evaluation
-from stabdiag.model.text import and_more, listed
+from stabdiag.model.roles.names import (
+    EPISODES_OR_GAMES,
+    is_auxiliary,
+    is_evaluation,
+    is_fitness,
+    name_words,
+    normal,
+    without_evaluation,
+)
+from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.unnamed import (
     FEWEST,
@@ -40,6 +48,9 @@ from stabdiag.readers.unnamed import (
     may_be_scores,
     may_overfit,
 )
+
+# Words of the length of an episode.
+_LENGTHS = frozenset(word_list("steps length lengths len duration timesteps moves"))
 
 
 def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedColumns:
@@ -228,12 +239,27 @@ def _without_loss(named: NamedColumns) -> NamedColumns:
             f"none of {listed(free)} is the known name of a loss" if free else "no loss was logged"
         )
         return named.take(names, f"{note}; --column loss=NAME selects one")
+    length = _find_length_of_episodes(columns.names)
+    if length is not None:
+        raise ColumnError(
+            f"{columns.source}: {shown_name(length)!r} seems to be the length of each episode, and"
+            f" it has no reward or loss; if longer episodes are better, --column reward=NAME"
+            ' makes it the reward, in Python columns={"reward": NAME}'
+        )
     shown = and_more([*map(shown_name, columns.names)], MAX_SHOWN_COLUMNS)
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
         f"{shown}); name it with --column loss=NAME, in Python with "
         'columns={"loss": NAME}'
     )
+
+
+def _find_length_of_episodes(names: Sequence[str]) -> str | None:
+    """Return the only column next to a count of episodes if it has their lengths, else None."""
+    others = [name for name in names if normal(name) not in EPISODES_OR_GAMES]
+    if len(names) != 2 or len(others) != 1 or _LENGTHS.isdisjoint(name_words(others[0])):
+        return None
+    return others[0]
 
 
 def _others_stay_finite(named: NamedColumns) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.events import Event, EventKind
+from stabdiag.model.roles.names import normal
 from stabdiag.model.text import clipped, plural
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column
@@ -26,6 +27,9 @@ RARE_FRACTION = 0.05
 
 # Messages name at most this many columns and count the others.
 MAX_SHOWN_COLUMNS = 8
+
+# Columns of the role of a rank that number processes as the operating system does.
+_PROCESS_IDS = frozenset({"pid", "process_id"})
 
 
 def shown_name(name: str) -> str:
@@ -203,21 +207,35 @@ def by_writer(steps: Ints, rates: Floats, training: Mask) -> Ints | None:
     return number
 
 
+def numbers_of_ranks(ranks: Column | None, name: str | None) -> Floats:
+    """Return the numbers of the ranks that share a log, or none.
+
+    The ranks of a run are numbered consecutively from 0 or 1; LoRA ranks and ranking metrics are
+    not. Processes have any numbers, but those that run one after another are restarts.
+    """
+    numbers = unique_values(ranks.logged) if ranks is not None else np.empty(0)
+    if ranks is None or len(numbers) < 2:
+        return np.empty(0)
+    if normal(name or "") in _PROCESS_IDS:
+        changes = np.count_nonzero(np.diff(ranks.logged))
+        return numbers if changes >= MIN_RECORDS * len(numbers) else np.empty(0)
+    is_consecutive = numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
+    return numbers if is_consecutive else np.empty(0)
+
+
 def select_rank(
-    steps: Ints, usable: Mask, is_loss: Mask, has_value: Mask, ranks: Column | None
+    steps: Ints,
+    usable: Mask,
+    is_loss: Mask,
+    has_value: Mask,
+    ranks: Column | None,
+    name: str | None,
 ) -> Mask:
     """Return the records to use if several ranks wrote the log: one rank for each step.
 
-    It is the rank with the most losses in ``has_value``. The ranks of a run are numbered
-    consecutively from 0 or 1; LoRA ranks and ranking metrics are not.
+    It is the rank with the most losses in ``has_value``. ``name`` is the column of the ranks.
     """
-    numbers = unique_values(ranks.logged) if ranks is not None else np.empty(0)
-    if (
-        ranks is None
-        or numbers[:1] not in (0, 1)
-        or len(numbers) < 2
-        or (np.diff(numbers) != 1).any()
-    ):
+    if ranks is None or not len(numbers_of_ranks(ranks, name)):
         return usable
     # Few logs have ranks, and most of the readers of texts would be imported with this.
     from stabdiag.readers.text.lines.prefix import NO_RANK, select_lines

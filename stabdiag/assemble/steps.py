@@ -8,7 +8,12 @@ from datetime import timedelta
 
 import numpy as np
 
-from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, USUAL_FRACTION
+from stabdiag.assemble.records import (
+    MIN_RECORDS,
+    MIN_SERIES_LENGTH,
+    USUAL_FRACTION,
+    numbers_of_ranks,
+)
 from stabdiag.model.arrays import Floats, Ints, Mask, Positions
 from stabdiag.model.events import MAX_SUMMARY, Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
@@ -149,7 +154,12 @@ def _is_usable_epoch(
 
     Without a loss, these are the records of a reward or an accuracy. In a log of several runs,
     epochs restart. A counter that restarts often counts within something else, such as a round.
+    Each rank counts for itself.
     """
+    ranks = columns.load(names["rank"]) if "rank" in names else None
+    if ranks is not None and len(numbers_of_ranks(ranks, names["rank"])):
+        numbers, counts = np.unique(ranks.values[good & ranks.present], return_counts=True)
+        good = good & np.isin(ranks.values, numbers[counts == counts.max(initial=0)][:1])
     judged = next((names[role] for role in _JUDGED_ROLES if role in names), None)
     if judged is not None:
         good = good & columns.load(judged).present

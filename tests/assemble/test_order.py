@@ -215,6 +215,28 @@ def test_only_one_rank_of_a_rank_column_is_used(build, name, stretch):
     assert np.isnan(build(log).series["loss"].values[-1])
 
 
+@pytest.mark.parametrize(
+    ("name", "numbers"), [("PID", (7204, 7206, 7211)), ("env_id", range(3)), ("worker", range(3))]
+)
+def test_the_episodes_of_one_process_are_judged(build, name, numbers):
+    log = [
+        {"episode": episode, name: number, "reward": 90.5 - 40 * place + episode / 8}
+        for episode in range(30)
+        for place, number in enumerate(numbers)
+        if episode < 30 - place
+    ]
+    rewards = build(log).series["reward"]
+    assert rewards.steps.tolist() == [*range(30)]
+    assert rewards.values.tolist() == [90.5 + episode / 8 for episode in range(30)]
+
+
+def test_a_process_that_replaces_another_is_a_restart(build):
+    log = [{**row, "pid": 7204 + half} for half in (0, 1) for row in falling(range(60))]
+    history = build(log)
+    assert len(history.earlier) == 1
+    assert "only one rank is used" not in " ".join(messages(history, EventKind.STEPS))
+
+
 def test_a_rank_that_is_a_setting_is_not_a_writer(build):
     log = [{**row, "rank": rank} for rank in (4, 8, 16) for row in falling(range(100))]
     assert build(log).source.attempts == 3

@@ -567,6 +567,15 @@ def test_a_reward_next_to_other_columns(log, file, delimiter, columns, score):
     assert are_scores == [place == score for place in range(1, len(names) + 1)]
 
 
+@pytest.mark.parametrize("name", ["Total Steps", "length", "episode_len"])
+def test_lengths_of_episodes_are_refused_with_a_remedy(put, name):
+    text = "".join(f"{n},{7 + 5 * n % 4}\n" for n in range(30))
+    log = put(f"Episode,{name}\n{text}", "oak_rewards.csv")
+    with pytest.raises(LogError, match="if longer episodes are better, --column reward=NAME"):
+        stabdiag.diagnose(log)
+    assert stabdiag.diagnose(log, columns={"reward": name}).history.series["reward"].column == name
+
+
 def test_the_running_mean_of_a_reward_is_left_out(log):
     means = mean_so_far(REWARDS)
     text = "".join(f"{n},{REWARDS[n]},{means[n]:.2f},{0.98**n:.4f}\n" for n in range(12))

@@ -310,7 +310,7 @@ ROLES: tuple[Role, ...] = (
     _role(
         "rank",
         "rank that wrote the record, where several write one log",
-        "rank global_rank local_rank rank_id worker worker_id process_index",
+        "rank global_rank local_rank rank_id worker worker_id process_index pid process_id env_id",
         training=False,
     ),
     _role(
