@@ -50,7 +50,7 @@ from stabdiag.readers.unnamed import (
 )
 
 # Words of the length of an episode.
-_LENGTHS = frozenset(word_list("steps length lengths len duration timesteps moves"))
+_WORDS_OF_LENGTHS = frozenset(word_list("steps length lengths len duration timesteps moves"))
 
 
 def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedColumns:
@@ -257,7 +257,7 @@ def _without_loss(named: NamedColumns) -> NamedColumns:
 def _find_length_of_episodes(names: Sequence[str]) -> str | None:
     """Return the only column next to a count of episodes if it has their lengths, else None."""
     others = [name for name in names if normal(name) not in EPISODES_OR_GAMES]
-    if len(names) != 2 or len(others) != 1 or _LENGTHS.isdisjoint(name_words(others[0])):
+    if len(names) != 2 or len(others) != 1 or _WORDS_OF_LENGTHS.isdisjoint(name_words(others[0])):
         return None
     return others[0]
 

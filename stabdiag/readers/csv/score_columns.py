@@ -9,7 +9,7 @@ from typing import Final
 from stabdiag.readers.unnamed import is_rate, may_be_losses, may_be_steps
 
 # A running mean may be rounded: its error is at most this fraction of the range of its values.
-_ROUNDED: Final = 0.01
+_MAX_ERROR_OF_MEANS: Final = 0.01
 
 
 def find_score(columns: Sequence[Sequence[float]]) -> int | None:
@@ -38,7 +38,7 @@ def is_running_mean(numbers: Sequence[float], scores: Sequence[float]) -> bool:
     A mean of the last scores is one of them, and so is a moving average.
     """
     lowest = highest = scores[0]
-    error = _ROUNDED * (max(scores) - min(scores))
+    error = _MAX_ERROR_OF_MEANS * (max(scores) - min(scores))
     for number, score in zip(numbers, scores, strict=True):
         lowest, highest = min(lowest, score), max(highest, score)
         if not lowest - error <= number <= highest + error:
