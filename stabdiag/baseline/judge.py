@@ -253,6 +253,7 @@ def _compared(
         name=series_name(role, column),
         status=status,
         decides=bool(direction),
+        bins=len(steps),
         peak=deviation.peak if average is None else abs(average.value),
         bar=end_bar(bar) if is_low_bar else bar,
         level=_plain(center + difference, band),

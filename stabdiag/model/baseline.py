@@ -104,6 +104,7 @@ class SeriesComparison:
     name: str
     status: BaselineStatus
     decides: bool
+    bins: int
     peak: float
     bar: float
     level: float
