@@ -36,7 +36,7 @@ LOSS_TERMS: Final = frozenset(
         "perceptual percep style commit commitment vq distill kd cyc cycle adv aux tv "
         "consistency eikonal sdf router box obj cls dfl giou ciou att recon reconst reconstruction "
         "infonce contrastive triplet focal hinge l1 orth mlm mim nsp itc itm bpp "
-        "chamfer emd lpips mel stft photometric interlevel pde bc physics"
+        "chamfer emd mel stft photometric interlevel pde bc physics"
     )
 )
 _NO_LOSS_WORDS: Final = frozenset(

@@ -118,7 +118,7 @@ LONGEST_TEXT_LINE: Final = 1 << 16
 # A line is cut at a blank or a comma in this many bytes before, so that no number is cut.
 _CUT_BYTES: Final = 1000
 _BETWEEN_DICTS: Final = b"}, {"
-_NAMED_LOSS: Final = lazy_pattern(rb"oss\w{0,20}+[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)")
+_NAMED_LOSS: Final = lazy_pattern(rb"oss\w{0,20}[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)")
 _LAST_CELL: Final = lazy_pattern(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
 
 
