@@ -199,9 +199,10 @@ def _decline(case: Case, score: Score) -> Evidence | None:
         return None
     step = int(steps[at + MIN_CONSECUTIVE - 1])
     begun, now = loss.until(step).values[-MIN_CONSECUTIVE:], loss.values[-MIN_CONSECUTIVE:]
-    if not len(begun) or not 0 < median(now) < (1 - case.limits.generalization.train_fall) * median(
-        begun
-    ):
+    # The accuracy of a model that is mostly right falls before the loss has halved.
+    is_good = best >= (1 - QUARTER) * score.scale > 0
+    least_fall = case.limits.generalization.train_fall if is_good else HALF
+    if not len(begun) or not 0 < median(now) < (1 - least_fall) * median(begun):
         return None
     # Of precision and recall, one may rise at the cost of the other.
     gains = (other.later_gain(step) for other in scores(case) if other.is_heldout)
