@@ -23,7 +23,7 @@ _LONGEST_ALARM: Final = 300
 # date whose digits are masked.
 _LINE_MARK: Final = lazy_pattern(rb"(?:\*{3,}|={2,}|!{1,3}|-{3,}|#{4}(?=-##)) {0,4}")
 _NO_SENTENCE: Final = b"#/>$-=+*|<{"
-_NUMBERED_ROW: Final = lazy_pattern(
+_ROW_OF_VALUES: Final = lazy_pattern(
     rb"[-+]?\d[\d.]{0,20}[ \t,;].{0,200}[ \t,;][-+]?\d[\d.e+-]{0,20}"
 )
 _PATH: Final = lazy_pattern(rb"/[\w./-]{2,80} [a-z]")
@@ -305,7 +305,7 @@ def is_alarm(line: bytes) -> bool:
         return False
     if mark is None and line[:1] in _NO_SENTENCE and _PATH.match(line) is None:
         return False
-    if _NUMBERED_ROW.fullmatch(line) is not None:
+    if _ROW_OF_VALUES.fullmatch(line) is not None:
         return False
     return not is_source_line(line) and _states_alarm(line) and not goes_on(line)
 
