@@ -270,6 +270,8 @@ def test_a_failure_below_the_last_record_is_no_part_of_it(tmp_path, line):
         "barrier timed out after 90 s",
         "rendezvous closed by the worker",
         "python: core dumped",
+        # It begins and ends with a number, but is no row of values.
+        "3 GPUs lost on node 12",
         "The VM will be stopped in 30 seconds",
         "stale file handle: /data",
         "Aborting due to previous failure",

@@ -22,7 +22,7 @@ _LONGEST_ALARM: Final = 300
 # Comments, commands, items of a list and rows of a table; but not the lines around a heading, nor a
 # date whose digits are masked.
 _LINE_MARK: Final = lazy_pattern(rb"(?:\*{3,}|={2,}|!{1,3}|-{3,}|#{4}(?=-##)) {0,4}")
-_NO_SENTENCE: Final = b"#/>$-=+*|<{"
+_NO_SENTENCE: Final = b"#/>$-=+*|<"
 _ROW_OF_VALUES: Final = lazy_pattern(
     rb"[-+]?\d[\d.]{0,20}[ \t,;].{0,200}[ \t,;][-+]?\d[\d.e+-]{0,20}"
 )
@@ -305,8 +305,6 @@ def is_alarm(line: bytes) -> bool:
         return False
     if mark is None and line[:1] in _NO_SENTENCE and _PATH.match(line) is None:
         return False
-    if _ROW_OF_VALUES.fullmatch(line) is not None:
-        return False
     return not is_source_line(line) and _states_alarm(line) and not goes_on(line)
 
 
@@ -314,10 +312,9 @@ def _states_alarm(line: bytes) -> bool:
     """Return True if a line reports a failure, whether or not the program goes on."""
     # In the middle of a log, losses below the report show that the training survived it.
     failure = classify_failure(line)
-    if failure is Failure.GRADIENT or (failure is not None and not may_report(line)):
+    if failure is Failure.GRADIENT or (failure is not None and _lacks_anchors(line)):
         return True
-    text = line.lower()
-    if states_failure(line) and _PROSE_WORDS.search(text) and not _DATA_WORDS.search(text):
+    if _states_nan_in_prose(line):
         return True
     message = without_labels(line)
     is_error = any(level in line[: len(line) - len(message)] for level in _ERROR_LEVELS)
@@ -335,6 +332,19 @@ def _states_alarm(line: bytes) -> bool:
         return False
     lowered = b"error: " + lowered if is_error else lowered
     return any(_reports_failure(sentence) for sentence in _SENTENCE_END.split(lowered))
+
+
+def _lacks_anchors(line: bytes) -> bool:
+    """Return True if the search for failures skips a line that is no record of JSON."""
+    return line[:1] != b"{" and not may_report(line)
+
+
+def _states_nan_in_prose(line: bytes) -> bool:
+    """Return True if a sentence states a failure that is not one of the data; no row of values."""
+    if not states_failure(line) or _ROW_OF_VALUES.fullmatch(line) is not None:
+        return False
+    text = line.lower()
+    return _PROSE_WORDS.search(text) is not None and _DATA_WORDS.search(text) is None
 
 
 def _reports_failure(sentence: bytes) -> bool:
