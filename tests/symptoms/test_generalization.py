@@ -552,6 +552,11 @@ def alone(values, **columns):
     [
         (alone(ALONE), "eval-only-rising", "warning"),
         (alone(ALONE, val_acc=0.5 + np.arange(40) / 100), "eval-only-rising", "note"),
+        (
+            alone(np.r_[ALONE[:15], np.linspace(0.41, 3, 25)], val_acc=0.5 + np.arange(40) / 100),
+            "eval-only-rising",
+            "warning",
+        ),
         (alone(ALONE, train_loss=np.linspace(0.7, 0.1, 40)), "overfitting", "warning"),
         (alone(np.linspace(0.7, 0.4, 40)), "healthy", "ok"),
         (alone(np.r_[ALONE[:15], np.linspace(0.41, 9, 25)]), "divergence-unexplained", "error"),

@@ -187,10 +187,10 @@ def _multiplied_epochs(case: Case) -> Evidence | None:
     first, last = case.at(int(at[0])), case.at(int(at[-1]))
     return Evidence(
         because=f"The loss jumped to {number_range(float(x[at].min()), float(x[at].max()))} at "
-        f"{len(at)} of {len(x)} {case.unit}s, from {case.unit} {first} to {last}; usual is "
+        f"{len(at)} of {len(x)} {case.unit}s, from {case.unit} {first} to {last}; the median is "
         f"{num(usual)}.",
         step=first,
-        measured={"spikes": len(at), "usual_loss": usual, "highest": float(x[at].max())},
+        measured={"spikes": len(at), "median_loss": usual, "highest": float(x[at].max())},
         first=Action(
             Do.LOWER_LR,
             "Lower the learning rate, or use larger batches: the mean loss of an epoch only jumps "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
+from stabdiag.stats.standards import FAR_RATIO
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.divergence import evaluation_rise
@@ -30,7 +31,7 @@ from stabdiag.tree.scores import heldout_scores
 def eval_only_rising(case: Case) -> Evidence | None:
     """Does the evaluation loss end clearly above its best level, without a training loss?
 
-    It is a note if a held-out score improves in the meantime.
+    It is a note if a held-out score improves in the meantime, up to five times the best level.
     """
     if evaluation_rise(case) is None:
         return None
@@ -52,5 +53,5 @@ def eval_only_rising(case: Case) -> Evidence | None:
             also=(Do.KEEP_CHECKPOINT,),
             checkpoint=step,
         ),
-        severity=Severity.NOTE if better else None,
+        severity=Severity.NOTE if better and last < FAR_RATIO * best else None,
     )
