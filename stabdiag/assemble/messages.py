@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.records import MAX_SHOWN_COLUMNS
-from stabdiag.model.events import Event, EventCode, EventKind
+from stabdiag.model.events import LAST_LINES, Event, EventCode, EventKind
 from stabdiag.model.roles.names import is_setting, name_words, names_split
 from stabdiag.model.roles.settings import column_setting
 from stabdiag.model.text import SHOWN_NAMES, and_more, plural, word_list
@@ -36,14 +36,14 @@ def place_messages(
     """Yield the events of a log with the steps that they have in one run.
 
     If the counter of a log restarts, its steps are continued. A message among the records of
-    another run has no step in this one. Last words above other records are none.
+    another run has no step in this one. A last line above other records is none.
     """
     counted = np.flatnonzero(clock.usable & (order.number >= 0))
     for event in events:
         if event.above is None:
             yield event
             continue
-        if event.code is EventCode.LAST_WORDS and event.above < len(clock.usable):
+        if event.code in LAST_LINES and event.above < len(clock.usable):
             continue
         step = event.step
         above = int(np.searchsorted(counted, event.above))

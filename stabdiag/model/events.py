@@ -48,6 +48,7 @@ class EventCode(StrEnum):
     KILLED = "killed"
     TRACEBACK = "traceback"
     LAST_WORDS = "last-words"
+    CLOSING_LINE = "closing-line"
     SEVERAL_WRITERS = "several-writers"
     BYTES_LEFT_OUT = "bytes-left-out"
     LINES_LEFT_OUT = "lines-left-out"
@@ -57,6 +58,10 @@ class EventCode(StrEnum):
     LOSS_UNKNOWN = "loss-unknown"
     FORM_CHANGED = "form-changed"
     LINES_OMITTED = "lines-omitted"
+
+
+# These say something only at the end of a log: a failure in any words, and words that no rule knows.
+LAST_LINES: Final = frozenset({EventCode.LAST_WORDS, EventCode.CLOSING_LINE})
 
 
 class Phase(StrEnum):

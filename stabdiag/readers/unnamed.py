@@ -306,8 +306,9 @@ def is_course(numbers: Sequence[float]) -> bool:
     """
     finite = [number for number in numbers if math.isfinite(number)]
     mean = sum(finite) / max(len(finite), 1)
-    spread = sum((number - mean) ** 2 for number in finite)
-    steps = sum((after - before) ** 2 for before, after in pairwise(finite))
+    # A product of floats overflows to infinity, where a power raises.
+    spread = sum((number - mean) * (number - mean) for number in finite)
+    steps = sum((after - before) * (after - before) for before, after in pairwise(finite))
     return len(finite) >= MIN_SMOOTH and steps < _MAX_ROUGHNESS * spread
 
 

@@ -142,6 +142,9 @@ class TextLog(Copyable):
         for kind, part in parts_by_kind:
             self._table.add(kind, part, text.data, self._offset)
         spans = self._messages.look(text, self._offset, quick=only_records)
+        starts = (int(part.starts[-1]) for _, part in parts_by_kind if len(part.starts))
+        used = max((*starts, *(end for _, end in spans)), default=-1)
+        spans += self._messages.look_at_end(text, self._offset, used)
         boundaries = {begin for begin, _ in spans} | {end for _, end in spans}
         for begin in sorted(_line_begins(text.data, reports) - boundaries):
             self._messages.add_report(text, self._offset, begin)

@@ -16,7 +16,8 @@ class Ending:
     """What to do about a message that ends a run: a first clause, and further actions.
 
     A message has to match ``quote``, and its traceback has to end in ``phase``, if they are given.
-    ``is_deliberate`` means that someone stopped the run; ``title`` is the title of an error.
+    ``is_deliberate`` means that someone stopped the run, ``is_certain`` that the run did end there;
+    ``title`` is the title of an error, or of an end that is not certain.
     """
 
     kind: Do
@@ -26,6 +27,7 @@ class Ending:
     phase: Phase | None = None
     next_actions: tuple[Action, ...] = ()
     is_deliberate: bool = False
+    is_certain: bool = True
     title: str = ""
 
 
@@ -178,6 +180,13 @@ ENDINGS: Final = (
         clause="Find out what the last line of the log means, and whether the run ended there",
     ),
 )
+_CLOSING_LINE: Final = Ending(
+    code=EventCode.CLOSING_LINE,
+    kind=Do.READ_LOGS,
+    clause="Find out whether the run ended at the last line of the log, and why",
+    title="The log ends with a message",
+    is_certain=False,
+)
 _UNKNOWN: Final = Ending(kind=Do.READ_LOGS, clause="Find out why the run ended")
 
 # These end a run; other messages may only precede its end.
@@ -186,7 +195,8 @@ FATAL: Final = frozenset(ending.code for ending in ENDINGS if ending.code is not
 
 def find_ending(event: Event) -> Ending:
     """Return the ending with the actions for the message that ended a run."""
-    return next((ending for ending in ENDINGS if _matches(ending, event)), _UNKNOWN)
+    endings = (*ENDINGS, _CLOSING_LINE)
+    return next((ending for ending in endings if _matches(ending, event)), _UNKNOWN)
 
 
 def _matches(ending: Ending, event: Event) -> bool:

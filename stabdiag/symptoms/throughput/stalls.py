@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.model.events import Event
+from stabdiag.model.events import Event, EventCode
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import duration, num
@@ -64,10 +64,12 @@ def _stopped_early(case: Case) -> Evidence | None:
     of = f" of {total}" if total is not None else ""
     title = "The run ended with an error" if is_complete else "The run stopped early"
     title = "The run was interrupted" if ending.is_deliberate else ending.title or title
-    severity = Severity.ERROR if ending.title else None
+    severity = Severity.ERROR if ending.title and ending.is_certain else None
+    is_note = ending.is_deliberate or not ending.is_certain
     return Evidence(
         title=title,
-        severity=Severity.NOTE if ending.is_deliberate else severity,
+        severity=Severity.NOTE if is_note else severity,
+        confidence=None if ending.is_certain else Confidence.LOW,
         because=f"The log ends at {case.unit} {last}{of}, with: {event.message}"
         f"{_last_change(case)}",
         step=last,
@@ -98,21 +100,24 @@ def _last_change(case: Case) -> str:
 def _final_message(case: Case, since: float) -> Event | None:
     """Return the first message after a step that may explain the end of the run.
 
-    If the planned length is unknown or reached, only messages that always end a run count.
+    If the planned length is unknown or reached, only messages that always end a run count, and if
+    it is unknown, a last line in unknown words.
     """
     if not case.history.messages:
         return None
     from stabdiag.symptoms.throughput.endings import FATAL
 
     total = case.manifest.total_steps
-    is_length_known = total is not None and since < COMPLETE * total
+    is_complete = total is not None and since >= COMPLETE * total
+    final = FATAL if is_complete else {*FATAL, EventCode.CLOSING_LINE}
+    is_unfinished = total is not None and not is_complete
     return next(
         (
             event
             for event in case.history.messages
             if event.step is not None
             and event.step >= since
-            and (is_length_known or event.code in FATAL)
+            and (is_unfinished or event.code in final)
         ),
         None,
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import stabdiag as api
+from stabdiag.model.findings import Severity
 from stabdiag.readers.text.messages.message_kinds import LONE_EXCEPTION, SORTS
 
 DIED = """\
@@ -200,6 +201,56 @@ def test_an_alarm_below_the_last_record_is_its_last_word(tmp_path, line):
 
 @pytest.mark.parametrize("line", CALM)
 def test_other_sentences_are_no_alarm(tmp_path, line):
+    assert judge(tmp_path / "run.log", *TEXT, line).severity in (Severity.OK, Severity.NOTE)
+
+
+# Nobody reports a failure in these words in the tests above.
+UNKNOWN = """\
+Queue allowance used, this job stops here
+the scheduler needs the box for someone else
+too few inodes
+node 7 drained for a kernel update
+[rank2]: ring broke at neighbor 3
+2026-01-02 03:04:05,678 - INFO - the lease ran dry
+""".splitlines()
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+@pytest.mark.parametrize("total", ["", "/1000"])
+def test_a_last_line_in_unknown_words_is_quoted(tmp_path, line, total):
+    text = [f"step {step}{total} loss {loss:.4f}" for step, loss in enumerate(losses())]
+    diagnosis = judge(tmp_path / "run.log", *text, line)
+    assert (diagnosis.slug, diagnosis.severity) == ("stall", Severity.NOTE)
+    assert line.rpartition(" - ")[2].rpartition("]: ")[2] in diagnosis.summary
+    assert write(tmp_path / "run.jsonl", *RECORDS, line) == "stall"
+    assert write(tmp_path / "run.log", *text[:200], line, *text[200:]) == "healthy"
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+def test_a_last_line_below_all_planned_steps_is_no_end(tmp_path, line):
+    text = [f"step {step}/249 loss {loss:.4f}" for step, loss in enumerate(losses())]
+    assert write(tmp_path / "run.log", *text, line) == "healthy"
+
+
+def test_a_line_that_repeats_is_no_last_line(tmp_path):
+    text = [line for step in TEXT for line in ("gave the buffers back", step)]
+    assert write(tmp_path / "run.log", *text, "gave the buffers back") == "healthy"
+
+
+USUAL = """\
+Closing the writer
+Weights saved to out/last.pt
+No more epochs to run
+Converged
+Total time 3 hours 12 minutes
+Peak memory 12.3 GB
+optimizer: adamw
+NCCL timeout set to 900 seconds
+""".splitlines()
+
+
+@pytest.mark.parametrize("line", USUAL)
+def test_usual_last_lines_are_quiet(tmp_path, line):
     assert write(tmp_path / "run.log", *TEXT, line) == "healthy"
 
 
@@ -224,9 +275,13 @@ def losses():
     return 1.1 + 2 * np.exp(-np.arange(250) / 40) + rng.normal(0, 0.02, 250)
 
 
-def write(path, *lines):
+def judge(path, *lines):
     path.write_text("".join(f"{line}\n" for line in lines))
-    return api.diagnose(path).diagnosis.slug
+    return api.diagnose(path).diagnosis
+
+
+def write(path, *lines):
+    return judge(path, *lines).slug
 
 
 TEXT = [f"step {step} loss {loss:.4f}" for step, loss in enumerate(losses())]

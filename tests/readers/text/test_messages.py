@@ -2,7 +2,7 @@
 
 import pytest
 
-from stabdiag.model.events import EventKind
+from stabdiag.model.events import EventCode, EventKind
 
 
 @pytest.fixture
@@ -14,6 +14,8 @@ def messages_of(read):
         text = "".join(f"iteration {next(steps)}/ 9 | lm loss: 3.5 |\n{line}\n" for line in lines)
         events = read("megatron", text).events
         events = [event for event in events if event.kind is EventKind.MESSAGE]
+        # A last line in other words is kept too.
+        events = [event for event in events if event.code is not EventCode.CLOSING_LINE]
         return [(event.message.partition(": ")[0], event.line, event.step) for event in events]
 
     return events

@@ -10,6 +10,17 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.lines.cut_end import ends_before_value
+from stabdiag.readers.text.messages.calm_words import (
+    CALM_LEVEL,
+    CONDITION_BEFORE,
+    DATA_WORDS,
+    DENIAL,
+    HARMLESS,
+    LISTED_WORDS,
+    MEASURED_NUMBER,
+    PLANNED,
+    SWITCH_OR_NUMBER,
+)
 from stabdiag.readers.text.messages.failure_search import may_report
 from stabdiag.readers.text.messages.failures import Failure, classify_failure, states_failure
 from stabdiag.readers.text.messages.message_kinds import is_source_line, without_labels
@@ -30,9 +41,6 @@ _PATH: Final = lazy_pattern(rb"/[\w./-]{2,80} [a-z]")
 _QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
 _MOST_QUOTED: Final = 4
 # The words of a sentence, which a value and its name lack.
-_DATA_WORDS: Final = lazy_pattern(
-    rb"\b(?:columns?|rows?|labels?|data|dataset|features?|cells|samples?|pixels|inputs?)\b"
-)
 _PROSE_WORDS: Final = lazy_pattern(
     rb"\b(?:a|an|the|is|was|are|were|we|it|i|that'?s|this|only|just|all|everything|but|into|by"
     rb"|became"
@@ -191,65 +199,6 @@ _WORKS_ON: Final = lazy_pattern(
     rb"|simulat|prepar|build|check|collect|estimat)ing\b"
 )
 
-# Words of denials, plans, settings, measures and ends as planned, in a sentence.
-_HARMLESS: Final = lazy_pattern(
-    rb"(?<![\w-])(?:without|never(?! (?:arriv|answer|respon|return|repli|report|join|came))"
-    rb"|none|nobody|nothing|old|guard|active|warnings?|deprecat\w*|instead|avoid\w*|prevent\w*"
-    rb"|unlikely|using|(?<!file )handl\w*|rates?|analysis|bars?|saved"
-    rb"|(?<!while )(?<!when )saving"
-    rb"|stale(?! file)|idle|orphan\w*|zombies?|unused|leftovers?|earlier|last run"
-    rb"|(?<!to )previous|protection|success\w*|succeeded|complet(?:e|ed|es|ely|ing)|finished"
-    rb"|normally|graceful\w*|early stopping"
-    rb"|passed|(?<!quota )reached|cache|tolerance|robust\w*|samples?|examples?|images?|cases?"
-    rb"|criterion|condition|detection|prediction|installed|(?<!not )ready|enabled|disabled|policy"
-    rb"|count"
-    rb"|(?<!memory )(?<!time )(?<!its )limit"
-    rb"|limiting|defaults?|episodes?"
-    rb"|accuracy|f1|score|mean|average|test|val|valid|validation|eval|evaluation|word"
-    rb")(?![\w-])"
-    rb"|^(?:number|count) of |^(?:set|use|pass|add|see|try) "
-    rb"|(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
-    rb"(?:\w{0,6}loaders?|workers|threads|servers?|prefetch\w*)(?![\w-])"
-    rb"|(?:kill|terminat|stopp|abort)(?:ing|ed) (?:\w{1,20} ){0,3}"
-    rb"(?:tensorboard|dashboards?|profilers?|uploaders?|monitors?|prefetch\w*|loaders?)(?![\w-])"
-)
-# Plans: nothing happened.
-_PLANNED: Final = lazy_pattern(
-    rb"(?<![\w-])(?:(?<!cut )off|press|hint|tip|true|false|automatically|always|usually|on purpose"
-    rb"|as (?:requested|planned|configured|expected|scheduled|intended|desired))(?![\w-])"
-    rb"|^(?:help|usage|example|note):"
-)
-# Conditions in front of what they are about. Behind it, they say when it happened.
-_CONDITION_BEFORE: Final = lazy_pattern(
-    rb"(?<![\w-])(?:if|when|may|might|would|can(?! ?not\b)|could(?! not\b)|should)(?![\w-])"
-    rb"|^(?:on|upon|in case of) "
-)
-# Denials of a part of a sentence, and counts of nothing.
-_DENIAL: Final = lazy_pattern(
-    rb"(?<![\w-])(?:no(?! (?:more )?(?:disk )?(?:heartbeat|response|answer|reply|space|room|such"
-    rb"|memory left))"
-    rb"|zero"
-    rb"|(?<!could )(?<!can )not(?! (?:ready|able|responding|reach|enough|have enough|found|exist"
-    rb"|available"
-    rb"|respond|answer|reply|report|return|come|join|arrive)))(?![\w-])"
-    rb"|(?<![\w.#:/-])(?<!gpu )(?<!rank )(?<!ranks )(?<!node )(?<!device )(?<!task )(?<!worker )"
-    rb"(?<!host )(?<!step )(?<!trial )(?<!replica )(?<!process )(?<!at )0(?![\w.:/-])"
-    # A count in a line of W&B, which has no digits any more.
-    rb"|(?<![\w#])# (?:errors|failures|failed)\b"
-)
-# A value of a measure, but no number of a line of a file, no address, and no size of memory.
-_MEASURED_NUMBER: Final = lazy_pattern(
-    rb"(?<!signal )(?<!stage )(?<!version )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,40}"
-    rb"(?!\.?\d| ?[kmgt]i?b\b)"
-    rb"|\s[<>]=? \d"
-    rb"|(?<!\])(?<!\.[a-z]{1})(?<!\.[a-z]{2})(?<!\.[a-z]{3})[=:] ?-?\d{1,12}(?:e[-+]?\d{1,3})?"
-    rb"\s{0,9}$"
-)
-# crash reports: off, exceptions: [], requeue on preemption: yes
-_SWITCH_OR_NUMBER: Final = lazy_pattern(
-    rb"[\w .,/()-]{1,60} ?[:=] ?(?:yes|no|on|off|true|false|none|null|auto|default|ok|log|skip"
-    rb"|\[ ?\]|\{ ?\}|\d[\w.:%]{0,20}(?: [a-z]{1,3})?)\.?"
-)
 # rc=137, exit code: 1
 _EXIT_CODE: Final = lazy_pattern(
     rb"(?:(?:exit|return) ?(?:code|status|value)|exit|rc|status code) ?[:=] ?-?[1-9]\d{0,4}\.?"
@@ -263,18 +212,7 @@ _EXCEPTION: Final = lazy_pattern(
     # socket.gaierror: [Errno -2] Name or service not known
     rb"|(?:[a-z_]\w{0,60}\.){1,6}[a-z_]{0,20}error: (?![-+.\d])\S"
 )
-# The time, name and level of a line about nothing wrong.
-_CALM_LEVEL: Final = lazy_pattern(
-    rb"[^\na-z\"'=]{0,60}(?:[\w.:/-]{1,60}[ |-]{1,4}){0,2}\b(?:DEBUG|INFO|NOTICE"
-    rb"|TRACE)\b[\]:|) -]{1,8}"
-    rb"(?:[\w.]{1,60}(?::(?! )| - | \| ))?"
-)
 _ERROR_LEVELS: Final = (b"ERROR", b"CRITICAL", b"FATAL")
-# Names: classes: killed, injured, unharmed
-_LISTED_WORDS: Final = lazy_pattern(
-    rb"(?!(?:\w+ )?(?:error|fatal|critical|warning)\b)[\w /-]{1,40}: ?"
-    rb"(?:[\w-]{1,30}(?: [\w-]{1,30})?, ?){2,40}[\w-]{1,30}(?: [\w-]{1,30})?\.?"
-)
 
 
 def find_alarm(data: bytes) -> int | None:
@@ -308,6 +246,11 @@ def is_alarm(line: bytes) -> bool:
     return not is_source_line(line) and _states_alarm(line) and not goes_on(line)
 
 
+def names_failure(lowered: bytes) -> bool:
+    """Return True if a line in lower case has a word for a failure, whatever it says of it."""
+    return any(words.search(lowered) for words in (_EVENTS, _NOUNS))
+
+
 def _states_alarm(line: bytes) -> bool:
     """Return True if a line reports a failure, whether or not the program goes on."""
     # In the middle of a log, losses below the report show that the training survived it.
@@ -318,7 +261,7 @@ def _states_alarm(line: bytes) -> bool:
         return True
     message = without_labels(line)
     is_error = any(level in line[: len(line) - len(message)] for level in _ERROR_LEVELS)
-    calm = _CALM_LEVEL.match(message)
+    calm = CALM_LEVEL.match(message)
     if calm is not None:
         message = without_labels(message[calm.end() :])
     if _EXCEPTION.match(message) is not None:
@@ -328,7 +271,7 @@ def _states_alarm(line: bytes) -> bool:
     lowered = message.lower()
     if _EXIT_CODE.fullmatch(lowered):
         return True
-    if _SWITCH_OR_NUMBER.fullmatch(lowered) or _LISTED_WORDS.fullmatch(lowered):
+    if SWITCH_OR_NUMBER.fullmatch(lowered) or LISTED_WORDS.fullmatch(lowered):
         return False
     lowered = b"error: " + lowered if is_error else lowered
     return any(_reports_failure(sentence) for sentence in _SENTENCE_END.split(lowered))
@@ -344,19 +287,19 @@ def _states_nan_in_prose(line: bytes) -> bool:
     if not states_failure(line) or _ROW_OF_VALUES.fullmatch(line) is not None:
         return False
     text = line.lower()
-    return _PROSE_WORDS.search(text) is not None and _DATA_WORDS.search(text) is None
+    return _PROSE_WORDS.search(text) is not None and DATA_WORDS.search(text) is None
 
 
 def _reports_failure(sentence: bytes) -> bool:
     """Return True if a sentence in lower case says that something failed."""
     sentence = _ATTRIBUTE.sub(b"", sentence)
-    if _PLANNED.search(sentence) is not None:
+    if PLANNED.search(sentence) is not None:
         return False
     begin = 0
     for clause in _PART_END.split(sentence):
-        failure = None if _DENIAL.search(clause) else _find_failure(clause, sentence)
+        failure = None if DENIAL.search(clause) else _find_failure(clause, sentence)
         begin = sentence.find(clause, begin)
-        if failure is not None and _CONDITION_BEFORE.search(sentence, 0, begin + failure) is None:
+        if failure is not None and CONDITION_BEFORE.search(sentence, 0, begin + failure) is None:
             return True
         begin += len(clause)
     return False
@@ -366,7 +309,7 @@ def _find_failure(clause: bytes, sentence: bytes) -> int | None:
     """Return the position of the words for a failure in a part of a sentence, or None."""
     patterns = [_PHRASES]
     # The last line of most logs has a number, which is found first.
-    if _MEASURED_NUMBER.search(clause) is None and _HARMLESS.search(sentence) is None:
+    if MEASURED_NUMBER.search(clause) is None and HARMLESS.search(sentence) is None:
         patterns += [_EVENTS] if _WORKS_ON.match(clause) else [_EVENTS, _NOUNS]
     matches = (pattern.search(clause) for pattern in patterns)
     return next((match.end() for match in matches if match is not None), None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from stabdiag.model.events import Event, EventCode, EventKind, Phase
+from stabdiag.model.events import LAST_LINES, Event, EventCode, EventKind, Phase
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
@@ -16,6 +16,7 @@ from stabdiag.readers.text.lines.clean import Text, inert
 from stabdiag.readers.text.lines.fixed_texts import find_positions, line_end
 from stabdiag.readers.text.lines.line_forms import words_in
 from stabdiag.readers.text.messages.alarms import find_alarm
+from stabdiag.readers.text.messages.closing_lines import find_closing_line
 from stabdiag.readers.text.messages.failure_search import may_report
 from stabdiag.readers.text.messages.failures import states_failure
 from stabdiag.readers.text.messages.message_kinds import LONE_EXCEPTION, SORTS, MessageKind
@@ -35,6 +36,7 @@ _ENDING_BYTES: Final = 1 << 14
 _MESSAGE_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {
     EventCode.TRACEBACK: "traceback",
     EventCode.LAST_WORDS: "the last line",
+    EventCode.CLOSING_LINE: "the last line",
 }
 
 # The frames of a traceback that show a phase; the first that matches counts.
@@ -159,6 +161,20 @@ class Messages(Copyable):
             spans.append((place, end))
         return spans
 
+    def look_at_end(self, text: Text, offset: int, used: int) -> list[tuple[int, int]]:
+        """Keep the last line of a text as that of the log, and return its span in a list.
+
+        Up to the position ``used``, the lines are records and other messages. There is no such line
+        if the last one is among them, or if other rules know its words.
+        """
+        self._messages.pop(EventCode.CLOSING_LINE, None)
+        begin = find_closing_line(text.data)
+        if begin is None or begin <= used:
+            return []
+        line = text.data[begin : line_end(text.data, begin, _BYTES_AFTER)]
+        self._add(text, offset, begin + len(line) - 1, EventCode.CLOSING_LINE, line)
+        return [(begin, begin)]
+
     def add_report(self, text: Text, offset: int, place: int) -> None:
         """Add the line at a position, which reports a value that is not finite."""
         line = text.data[place : line_end(text.data, place, _BYTES_AFTER)]
@@ -173,7 +189,7 @@ class Messages(Copyable):
         line: bytes,
         phase: Phase | None = None,
     ) -> None:
-        repeats = code is not EventCode.LAST_WORDS
+        repeats = code not in LAST_LINES
         self._counts[code] = repeats * self._counts.get(code, 0) + 1
         messages = self._messages.setdefault(code, [])
         if len(messages) >= _MAX_MESSAGES_OF_KIND:
