@@ -60,7 +60,7 @@ class EventCode(StrEnum):
     LINES_OMITTED = "lines-omitted"
 
 
-# These say something only at the end of a log: a failure in any words, and words that no rule knows.
+# These count only at the end of a log: a failure in any words, and words that no rule knows.
 LAST_LINES: Final = frozenset({EventCode.LAST_WORDS, EventCode.CLOSING_LINE})
 
 

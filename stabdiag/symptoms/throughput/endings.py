@@ -180,12 +180,29 @@ ENDINGS: Final = (
         clause="Find out what the last line of the log means, and whether the run ended there",
     ),
 )
-_CLOSING_LINE: Final = Ending(
-    code=EventCode.CLOSING_LINE,
-    kind=Do.READ_LOGS,
-    clause="Find out whether the run ended at the last line of the log, and why",
-    title="The log ends with a message",
-    is_certain=False,
+# A last line in words that no rule knows: an end, if it names one, or any other message.
+_CLOSING_LINES: Final = (
+    Ending(
+        code=EventCode.CLOSING_LINE,
+        quote=_pattern(
+            r"\b(?:lost|gone|vanish\w*|disappear\w*|brok?e|broken|burst|stuck|stall\w*|hung|dead|died"
+            r"|halt\w*|quit\w*|bail\w*|stopp\w+|stops|suspend\w*|drained|depleted|dry|exhausted"
+            r"|truncated|mismatch|refused|rejected|unreachable|unusable|unavailable|missing"
+            r"|collaps\w*|explod\w*|blew|diverg\w*|breakdown|corrupt\w*|cannot|could not|couldn't"
+            r"|not enough|too (?:few|small|soon|little)|ran (?:out|into)|used up|any more|no longer"
+            r"|limits? (?:hit|passed|reached)|not reached|unplugged|bumped|panicked|thrashing"
+            r"|tripped|silent|invalid|illegal|overflow\w*|nan|inf|infinity)\b"
+        ),
+        kind=Do.READ_LOGS,
+        clause="Find out what the last line of the log means, and whether the run ended there",
+    ),
+    Ending(
+        code=EventCode.CLOSING_LINE,
+        kind=Do.READ_LOGS,
+        clause="Find out whether the run ended at the last line of the log, and why",
+        title="The log ends with a message",
+        is_certain=False,
+    ),
 )
 _UNKNOWN: Final = Ending(kind=Do.READ_LOGS, clause="Find out why the run ended")
 
@@ -195,7 +212,7 @@ FATAL: Final = frozenset(ending.code for ending in ENDINGS if ending.code is not
 
 def find_ending(event: Event) -> Ending:
     """Return the ending with the actions for the message that ended a run."""
-    endings = (*ENDINGS, _CLOSING_LINE)
+    endings = (*ENDINGS, *_CLOSING_LINES)
     return next((ending for ending in endings if _matches(ending, event)), _UNKNOWN)
 
 

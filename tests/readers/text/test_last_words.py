@@ -204,15 +204,16 @@ def test_other_sentences_are_no_alarm(tmp_path, line):
     assert judge(tmp_path / "run.log", *TEXT, line).severity in (Severity.OK, Severity.NOTE)
 
 
-# Nobody reports a failure in these words in the tests above.
+# Words of no other rule; the first lines name an end.
 UNKNOWN = """\
-Queue allowance used, this job stops here
-the scheduler needs the box for someone else
-too few inodes
-node 7 drained for a kernel update
+Queue allowance used up, this job is over
+two few inodes left, node 7 drained
 [rank2]: ring broke at neighbor 3
 2026-01-02 03:04:05,678 - INFO - the lease ran dry
+the scheduler needs the box for someone else
+S3 said 503
 """.splitlines()
+NAMED_ENDS = UNKNOWN[:4]
 
 
 @pytest.mark.parametrize("line", UNKNOWN)
@@ -220,7 +221,9 @@ node 7 drained for a kernel update
 def test_a_last_line_in_unknown_words_is_quoted(tmp_path, line, total):
     text = [f"step {step}{total} loss {loss:.4f}" for step, loss in enumerate(losses())]
     diagnosis = judge(tmp_path / "run.log", *text, line)
-    assert (diagnosis.slug, diagnosis.severity) == ("stall", Severity.NOTE)
+    assert diagnosis.slug == "stall"
+    severity = Severity.WARNING if line in NAMED_ENDS else Severity.NOTE
+    assert diagnosis.severity is severity
     assert line.rpartition(" - ")[2].rpartition("]: ")[2] in diagnosis.summary
     assert write(tmp_path / "run.jsonl", *RECORDS, line) == "stall"
     assert write(tmp_path / "run.log", *text[:200], line, *text[200:]) == "healthy"
