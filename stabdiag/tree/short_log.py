@@ -28,6 +28,7 @@ from stabdiag.stats.standards import (
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import USUAL_CLASSES, has_chance_level
 from stabdiag.tree.progress import SHOWN_SCORES
+from stabdiag.tree.scores import CLEAR_CHANGE, heldout_scores
 
 # The series reported for a short log.
 _COURSES = {
@@ -78,13 +79,25 @@ def describe_course(case: Case) -> str:
         courses[-1] += (
             f"; the lowest evaluation loss was {num(x.min())}, at {case.unit} {best_step}"
         )
-    right = case.history.finite("eval_accuracy")
-    x = right.values
-    if len(x) and not len(case.loss) and x.max() > max(x[0], x[-1]):
-        best_step = int(right.steps[x.argmax()])
-        courses[-1] += f"; the highest was {num(x.max())}, at {case.unit} {best_step}"
+    courses[-1:] = [f"{course}{_best_score(case)}" for course in courses[-1:]]
     text = f"{capitalized(listed(courses))}." if courses else ""
     return text + _extreme_losses(case)
+
+
+def _best_score(case: Case) -> str:
+    """Describe the best value of the first held-out score that ends clearly below it.
+
+    In a log without a loss, any better value is described.
+    """
+    least = CLEAR_CHANGE if len(case.loss) else 0.0
+    for score in heldout_scores(case):
+        values, best = score.goodness, score.best_position
+        worse = values[best] - max(values[0], values[-1])
+        if worse > least * float(np.abs(values).max()):
+            step = int(score.series.steps[best])
+            best_value = num(float(score.series.values[best]))
+            return f"; the best {score.name!r} was {best_value}, at {case.unit} {step}"
+    return ""
 
 
 def _logged_series(case: Case) -> list[tuple[str, Floats]]:

@@ -172,8 +172,16 @@ def test_a_score_alone_is_described():
     finding = stabdiag.diagnose({"epoch": np.arange(40), "val_acc": right}).diagnosis
     assert finding.slug == "insufficient-data"
     assert finding.title == "'val_acc' improves, but no loss was logged"
-    assert "from 0.2 to 0.65; the highest was 0.66, at epoch 30." in finding.summary
+    assert "from 0.2 to 0.65; the best 'val_acc' was 0.66, at epoch 30." in finding.summary
     assert "'val_acc' has stayed within 1% of 0.65 since epoch" in finding.summary
+
+
+@pytest.mark.parametrize(("last", "is_described"), [(0.7, True), (0.82, False)])
+def test_the_best_score_of_a_short_log_is_described(last, is_described):
+    loss, f1 = [9.0, 5.0, 4.0, 3.0, 2.0, 1.0], [0.1, 0.8, 0.83, 0.8, 0.75, last]
+    log = {"step": range(100, 700, 100), "loss": loss, "val_f1": f1}
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert ("; the best 'val_f1' was 0.83, at step 300" in summary) == is_described
 
 
 @pytest.mark.parametrize(
