@@ -9,6 +9,7 @@ import numpy as np
 from stabdiag.assemble.steps import unusual_counters
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import may_serve
+from stabdiag.model.roles.counter_names import counter_unit
 from stabdiag.model.roles.names import (
     EPISODES_OR_GAMES,
     is_a_reward,
@@ -150,7 +151,7 @@ def _may_lack_a_loss(columns: Columns, names: Mapping[str, str]) -> bool:
 
 
 def _is_no_loss(name: str) -> bool:
-    """Return True if a column has times, memory, files, games, any score, or the best so far."""
+    """Return True if a column has counts, times, memory, files, games, a score or the best one."""
     words = {*name_words(name)}
     # Paddle calls the times of a batch and of its data a cost.
     is_time = "cost" in words and not words.isdisjoint(("batch", "reader", "data"))
@@ -160,7 +161,7 @@ def _is_no_loss(name: str) -> bool:
     )
     is_other = is_time or is_best or words <= _OF_GAMES or name.lower() == "best"
     is_other = is_other or not words.isdisjoint(("score", "scores"))
-    return is_other or not _MACHINE_WORDS.isdisjoint(words)
+    return is_other or bool(counter_unit(name)) or not _MACHINE_WORDS.isdisjoint(words)
 
 
 def _are_of_sets(unknown: Sequence[str], names: Sequence[str]) -> bool:

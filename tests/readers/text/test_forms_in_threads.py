@@ -263,6 +263,17 @@ def test_batches_of_scores_that_restart_are_continued(history):
     assert len(values) == 18
 
 
+def test_one_batch_of_each_epoch_is_no_loss(history):
+    rows = [
+        f"Epoch[{epoch}] Batch [500]\tSpeed: 5{epoch}.5 samples/sec\taccuracy=0.{epoch + 3}\n"
+        f"Epoch[{epoch}] Validation-accuracy=0.{epoch + 4}1\n"
+        for epoch in range(5)
+    ]
+    run = history("".join(rows))
+    assert [value for _, value in points(run.series["accuracy"])] == [0.3, 0.4, 0.5, 0.6, 0.7]
+    assert len(run.series["eval_accuracy"]) == 5
+
+
 VOWPAL_WABBIT = """\
 average  since    example  example  current  current  current
 loss     last     counter  weight   label    predict  features
