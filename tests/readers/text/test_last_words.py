@@ -297,7 +297,9 @@ RECORDED = [
     ({"step": 250, "msg": "Loss is NaN, stopping"}, "nan"),
     ({"status": "failed"}, "stall"),
     ({"run_status": "CRASHED", "step": 250}, "stall"),
+    ({"event": "job_end", "reason": "the lease ran dry"}, "stall"),
     ({"status": "finished"}, "healthy"),
+    ({"message": "all weights were saved"}, "healthy"),
     ({"message": "no nan in 250 steps, checkpoint saved"}, "healthy"),
     ({"event": "epoch_end", "text": "if the loss is nan, lower the rate"}, "healthy"),
 ]
@@ -306,6 +308,11 @@ RECORDED = [
 @pytest.mark.parametrize(("record", "slug"), RECORDED, ids=lambda case: str(case)[:40])
 def test_the_message_of_a_record_is_read(tmp_path, record, slug):
     assert write(tmp_path / "run.jsonl", *RECORDS, json.dumps(record)).startswith(slug)
+
+
+def test_a_message_that_repeats_is_no_last_line(tmp_path):
+    records = [f'{record[:-1]}, "message": "gave the buffers back"}}' for record in RECORDS]
+    assert write(tmp_path / "run.jsonl", *records) == "healthy"
 
 
 def test_the_message_of_a_row_is_read(tmp_path):
