@@ -91,6 +91,8 @@ def _best_score(case: Case) -> str:
     """
     least = CLEAR_CHANGE if len(case.loss) else 0.0
     for score in heldout_scores(case):
+        if is_perplexity(score.name):  # it follows from the loss
+            continue
         values, best = score.goodness, score.best_position
         worse = values[best] - max(values[0], values[-1])
         if worse > least * float(np.abs(values).max()):

@@ -23,22 +23,22 @@ from stabdiag.readers.text.messages.calm_words import (
 from stabdiag.readers.text.messages.message_kinds import is_source_line, without_labels
 from stabdiag.readers.text.messages.recoveries import goes_on
 
-_LAST_BYTES: Final = 2000
-_LONGEST: Final = 200
+_CLOSING_BYTES: Final = 2000
+_LONGEST_CLOSING: Final = 200
 # Words only: a name with a value is a measure or a setting.
-_SENTENCE: Final = lazy_pattern(
+_CLOSING_SENTENCE: Final = lazy_pattern(
     rb"[A-Za-z][\w'/.()-]{0,30}[,:]?(?: [\w'\"()/.-]{1,40}[,;:]?(?<!:)){1,30}[ .!]{0,4}"
 )
-_NAME_AND_WORD: Final = lazy_pattern(rb"\S+: \S+")
+_NAMED_WORD: Final = lazy_pattern(rb"\S+(?:: \S+|:? \W?\d+\W?)")
 # A measure has a decimal number, and a sentence at most this many whole ones.
-_DECIMAL: Final = lazy_pattern(rb"\d\.\d")
-_WHOLE_NUMBER: Final = lazy_pattern(rb"(?<![\w-])\d+")
-_MOST_NUMBERS: Final = 2
-_TIME: Final = lazy_pattern(rb"(?=[^A-Za-z\n]{0,40}[:\]])[^A-Za-z\n]{1,40}(?=[A-Za-z])")
+_DECIMAL_NUMBER: Final = lazy_pattern(rb"\d\.\d")
+_WHOLE_NUMBERS: Final = lazy_pattern(rb"(?<![\w-])\d+")
+_MOST_WHOLE_NUMBERS: Final = 2
+_LEADING_TIME: Final = lazy_pattern(rb"(?=[^A-Za-z\n]{0,40}[:\]])[^A-Za-z\n]{1,40}(?=[A-Za-z])")
 # What the program does next: Closing the writer.
-_ACTIVITY: Final = lazy_pattern(rb"(?:now )?[a-z]{2,20}ing(?![a-z])")
+_NEXT_ACTIVITY: Final = lazy_pattern(rb"(?:now )?[a-z]{2,20}ing(?![a-z])")
 # Words of lines that programs print at the end of a run that goes well, or in its middle.
-_USUAL: Final = lazy_pattern(
+_USUAL_WORDS: Final = lazy_pattern(
     rb"(?<![a-z_])(?:sav(?:ed|ing)|writ(?:ing|ten)|wrote|load(?:ed|ing)|best|valid(?:at\w*)?"
     rb"|eval(?:uat\w*)?|test(?:s|ed|ing)?|scor\w*|accurac\w*|metrics?|results?|elapsed|total|finish\w*"
     rb"|complet\w*|done|success\w*|(?:end|number) of|early|improv\w*|plots?|figures?|graphs?"
@@ -46,11 +46,12 @@ _USUAL: Final = lazy_pattern(
     rb"|reduc\w*|adjust\w*|lower(?:ing|ed)|decay\w*|upload\w*|download\w*|synced|view|http\w*|www"
     rb"|converge[ds]|criterion|patience|normally|peak|memory usage|average|code 0|max_\w+"
     rb"|(?:next|last|more) (?:epoch|stage|phase)s?|(?:^|the )end|switch(?:ing|ed)|thanks?|bye"
-    rb"|(?:set to|is|are) \d{1,9}|please|help|why|how|what|i|my|anyone|you)(?![a-z])"
+    rb"|(?:set to|is|are|reached) \d{1,9}|(?:is|are) the|count|handle[dr]\w*|registered|finite"
+    rb"|(?:de|in)creas\w*|unchanged|please|help|why|how|what|i|my|anyone|you)(?![a-z])"
 )
-_NOT_FINITE: Final = lazy_pattern(rb"\b(?:nan|inf)s?\b")
+_NONFINITE_VALUE: Final = lazy_pattern(rb"\b(?:nan|inf)s?\b")
 # Words that make a word for a failure harmless.
-_CALM: Final = (HARMLESS, DENIAL, CONDITION_BEFORE, PLANNED, DATA_WORDS)
+_HARMLESS_WORDS: Final = (HARMLESS, DENIAL, CONDITION_BEFORE, PLANNED, DATA_WORDS)
 
 
 def find_closing_line(data: bytes) -> int | None:
@@ -59,9 +60,9 @@ def find_closing_line(data: bytes) -> int | None:
     It is a sentence, and no line above begins with its first two words.
     """
     end = len(data.rstrip())
-    begin = data.rfind(b"\n", max(end - _LAST_BYTES, 0), end) + 1
+    begin = data.rfind(b"\n", max(end - _CLOSING_BYTES, 0), end) + 1
     line = data[begin:end].strip()
-    if not 0 < len(line) <= _LONGEST or is_source_line(line):
+    if not 0 < len(line) <= _LONGEST_CLOSING or is_source_line(line):
         return None
     message = _message(line)
     if not _is_sentence(message) or _is_known(message.lower()) or goes_on(message):
@@ -72,21 +73,28 @@ def find_closing_line(data: bytes) -> int | None:
 def _message(line: bytes) -> bytes:
     """Return a line without the labels, the time and the level in front of it."""
     message = without_labels(line)
-    label = CALM_LEVEL.match(message) or _TIME.match(message)
+    label = CALM_LEVEL.match(message) or _LEADING_TIME.match(message)
     return message if label is None else message[label.end() :]
 
 
 def _is_sentence(message: bytes) -> bool:
-    if _SENTENCE.fullmatch(message) is None or _NAME_AND_WORD.fullmatch(message):
+    if _CLOSING_SENTENCE.fullmatch(message) is None or _NAMED_WORD.fullmatch(message):
         return False
-    return not _DECIMAL.search(message) and len(_WHOLE_NUMBER.findall(message)) <= _MOST_NUMBERS
+    return (
+        not _DECIMAL_NUMBER.search(message)
+        and len(_WHOLE_NUMBERS.findall(message)) <= _MOST_WHOLE_NUMBERS
+    )
 
 
 def _is_known(lowered: bytes) -> bool:
     """Return True if a message in lower case is usual, or if other rules found it harmless."""
-    if _ACTIVITY.match(lowered) or _USUAL.search(lowered):
+    if _NEXT_ACTIVITY.match(lowered) or _USUAL_WORDS.search(lowered):
         return True
     if any(form.fullmatch(lowered) for form in (SWITCH_OR_NUMBER, LISTED_WORDS)):
         return True
-    is_failure = names_failure(lowered) or _NOT_FINITE.search(lowered) is not None
-    return is_failure and any(words.search(lowered) for words in _CALM)
+    names_value = _NONFINITE_VALUE.search(lowered) is not None
+    if names_value and _WHOLE_NUMBERS.search(lowered):
+        # It may be a record, for which the readers of records account.
+        return True
+    is_failure = names_value or names_failure(lowered)
+    return is_failure and any(words.search(lowered) for words in _HARMLESS_WORDS)
