@@ -7,7 +7,7 @@ import io
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -146,6 +146,16 @@ def rows_of_jobs(
             yield unread(job, options, str(error))
 
 
+@dataclass(kw_only=True, eq=False)
+class _Reading:
+    """A run that is read, and what is next to it: other logs, views of logs, other stored runs."""
+
+    job: Job
+    siblings: list[Entry] = field(default_factory=list)
+    views: list[Entry] = field(default_factory=list)
+    others: list[StoredRun] = field(default_factory=list)
+
+
 @frozen
 class _JobReader:
     """Reads the logs of a batch; ``skipped`` counts files that are not logs of a run."""
@@ -166,60 +176,73 @@ class _JobReader:
         These are sibling logs, and the other runs of a database; ``stored`` is one of these. A file
         that is not a log of a run is skipped.
         """
-        options, start = self.options, time.monotonic()
-        siblings: list[Entry] = []
-        views: list[Entry] = []
-        others: list[StoredRun] = []
-        original = job
-        request = options.log_columns
-        if stored is not None:
-            request = replace(request, run_id=stored.id)
-
-        def diagnose_job() -> Row:
-            nonlocal job
-            log = read(job, request)
-            for sibling in log.siblings:
-                (views if sibling.is_view else siblings).append(sibling.entry)
-            if log.columns.stored:
-                first, *later = log.columns.stored
-                others.extend(later)
-                job = _stored_job(job, first)
-                log = read(job, replace(request, run_id=first.id))
-            report = options.report(log)
-            self.show(report)
-            if self.keep is not None:
-                finding = report.diagnosis
-                profile = run_profile(report.history, report.manifest, name=job.run)
-                outcome, severity = finding.slug, finding.severity.value
-                self.keep(replace(profile, outcome=outcome, severity=severity))
-            return make_row(report, shown(report.history.source.name), job.run)
-
-        row: Row | None
-        try:
-            row = _stamped(job, options, call_within(options.timeout, diagnose_job))
-        except TimedOut:
-            row = unread(job, options, f"given up after {options.timeout:g} s")
-        except StabdiagError as error:
-            no_loss = isinstance(error, NoUsableRecord) and not job.is_certain
-            if job.root and (no_loss or isinstance(error, ColumnError)):
-                self._skip(job)
-                row = None
-            else:
-                row = unread(job, options, str(error))
-        except MemoryError:
-            row = unread(job, options, "not enough memory")
-        except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
-            row = unread(job, options, f"internal error: {type(error).__name__}: {error}")
+        start = time.monotonic()
+        reading = _Reading(job=job)
+        row = self._read_row(reading, read, stored)
         if row is not None:
             yield replace(row, seconds=round(time.monotonic() - start, 4))
-        for other in others:
-            yield from self.row(_stored_job(original, other), read, other)
+        for other in reading.others:
+            yield from self.row(_stored_job(job, other), read, other)
+        job, siblings = reading.job, reading.siblings
         if row is not None and row.severity != Severity.ERROR:
-            siblings += [view for view in views if self._fails(_sibling_job(job, view), read)]
+            failed = (view for view in reading.views if self._fails(_sibling_job(job, view), read))
+            siblings = [*siblings, *failed]
         for sibling in siblings:
             for sibling_row in self.row(_sibling_job(job, sibling), read):
                 # The next scan checks the whole job for changes.
                 yield replace(sibling_row, size=job.size, modified=job.modified, etag=job.etag)
+
+    def _read_row(
+        self,
+        reading: _Reading,
+        read: Callable[[Job, ReadRequest], LoadedLog],
+        stored: StoredRun | None,
+    ) -> Row | None:
+        """Return the row of a run, also if it cannot be read, or None if the file is skipped."""
+        options, job = self.options, reading.job
+        request = options.log_columns
+        if stored is not None:
+            request = replace(request, run_id=stored.id)
+        try:
+            row = call_within(options.timeout, lambda: self._diagnose(reading, read, request))
+            return _stamped(job, options, row)
+        except TimedOut:
+            return unread(reading.job, options, f"given up after {options.timeout:g} s")
+        except StabdiagError as error:
+            no_loss = isinstance(error, NoUsableRecord) and not reading.job.is_certain
+            if job.root and (no_loss or isinstance(error, ColumnError)):
+                self._skip(reading.job)
+                return None
+            return unread(reading.job, options, str(error))
+        except MemoryError:
+            return unread(reading.job, options, "not enough memory")
+        except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
+            problem = f"internal error: {type(error).__name__}: {error}"
+            return unread(reading.job, options, problem)
+
+    def _diagnose(
+        self,
+        reading: _Reading,
+        read: Callable[[Job, ReadRequest], LoadedLog],
+        request: ReadRequest,
+    ) -> Row:
+        """Diagnose a run, and add what is next to it to its reading."""
+        log = read(reading.job, request)
+        for sibling in log.siblings:
+            (reading.views if sibling.is_view else reading.siblings).append(sibling.entry)
+        if log.columns.stored:
+            first, *later = log.columns.stored
+            reading.others.extend(later)
+            reading.job = _stored_job(reading.job, first)
+            log = read(reading.job, replace(request, run_id=first.id))
+        report = self.options.report(log)
+        self.show(report)
+        if self.keep is not None:
+            finding = report.diagnosis
+            profile = run_profile(report.history, report.manifest, name=reading.job.run)
+            outcome, severity = finding.slug, finding.severity.value
+            self.keep(replace(profile, outcome=outcome, severity=severity))
+        return make_row(report, shown(report.history.source.name), reading.job.run)
 
     def _fails(self, job: Job, read: Callable[[Job, ReadRequest], LoadedLog]) -> bool:
         """Return True if a log that seems to show another run shows an error."""
