@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import stabdiag
 from stabdiag import diagnose
 from stabdiag import read as read_run
-from stabdiag.errors import LogError, NothingLogged, NoUsableRecord
+from stabdiag.errors import ColumnError, LogError, NothingLogged, NoUsableRecord
 from stabdiag.model.events import EventKind
 from stabdiag.readers.json.tables import read_tables
 from stabdiag.readers.json.tolerant import Documents
@@ -789,3 +789,11 @@ def test_a_list_may_say_that_it_is_a_history(put, name):
     document = {"games": 9, "best": 30.5, name: [12.5 + n for n in range(9)]}
     series = stabdiag.diagnose(put(json.dumps(document, indent=1), "stats.json")).history.series
     assert series["reward"].column == name
+
+
+def test_scores_whose_square_overflows_are_refused_in_one_line(tmp_path):
+    path = tmp_path / "history.json"
+    scores = [1e181, *(0.2 + n / 100 for n in range(30))]
+    path.write_text(json.dumps({"accuracy": scores, "val_accuracy": scores}))
+    with pytest.raises(ColumnError, match="no column looks like a training loss"):
+        diagnose(path)
