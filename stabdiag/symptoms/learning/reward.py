@@ -20,7 +20,6 @@ from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
     MIN_SAMPLE,
-    MIN_TREND_POINTS,
     QUARTER,
     TENFOLD,
     TENTH,
@@ -156,7 +155,7 @@ def _falls_in_a_short_log(case: Case) -> Evidence | None:
 def _never_changes(case: Case) -> Evidence | None:
     """Report a reward that is the same in all records; it may be the highest possible one."""
     reward = case.history.finite("reward")
-    if len(reward) < MIN_TREND_POINTS or np.ptp(reward.values):
+    if len(reward) < 2 * MIN_CONSECUTIVE or np.ptp(reward.values):
         return None
     first, last = int(reward.steps[0]), int(reward.steps[-1])
     value = float(reward.values[0])
