@@ -240,6 +240,11 @@ def test_a_line_that_repeats_is_no_last_line(tmp_path):
     assert write(tmp_path / "run.log", *text, "gave the buffers back") == "healthy"
 
 
+@pytest.mark.parametrize("cut", ["step 250", "step 250 lo", "step 250 loss"])
+def test_a_record_that_breaks_off_is_no_last_line(tmp_path, cut):
+    assert write(tmp_path / "run.log", *TEXT, cut) == "healthy"
+
+
 USUAL = """\
 Closing the writer
 Weights saved to out/last.pt

@@ -34,6 +34,7 @@ _NAMED_WORD: Final = lazy_pattern(rb"\S+(?:: \S+|:? \W?\d+\W?)")
 _DECIMAL_NUMBER: Final = lazy_pattern(rb"\d\.\d")
 _WHOLE_NUMBERS: Final = lazy_pattern(rb"(?<![\w-])\d+")
 _MOST_WHOLE_NUMBERS: Final = 2
+_ASCII_DIGITS: Final = b"0123456789"
 _LEADING_TIME: Final = lazy_pattern(rb"(?=[^A-Za-z\n]{0,40}[:\]])[^A-Za-z\n]{1,40}(?=[A-Za-z])")
 # What the program does next: Closing the writer.
 _NEXT_ACTIVITY: Final = lazy_pattern(rb"(?:now )?[a-z]{2,20}ing(?![a-z])")
@@ -57,7 +58,7 @@ _HARMLESS_WORDS: Final = (HARMLESS, DENIAL, CONDITION_BEFORE, PLANNED, DATA_WORD
 def find_closing_line(data: bytes) -> int | None:
     """Return the position of a last line in words that no other rule knows, or None.
 
-    It is a sentence, and no line above begins with its first two words.
+    It is a sentence, and its first two words, without their digits, are not above it.
     """
     end = len(data.rstrip())
     begin = data.rfind(b"\n", max(end - _CLOSING_BYTES, 0), end) + 1
@@ -67,7 +68,9 @@ def find_closing_line(data: bytes) -> int | None:
     message = _message(line)
     if not _is_sentence(message) or _is_known(message.lower()) or goes_on(message):
         return None
-    return None if b" ".join(message.split()[:2]) in data[:begin] else begin
+    # Records and their counters begin alike, also the last one of a killed job, which breaks off.
+    start = b" ".join(message.split()[:2]).translate(None, _ASCII_DIGITS)
+    return None if start in data[:begin].translate(None, _ASCII_DIGITS) else begin
 
 
 def _message(line: bytes) -> bytes:
