@@ -254,6 +254,10 @@ Total time 3 hours 12 minutes
 Peak memory 12.3 GB
 optimizer: adamw
 NCCL timeout set to 900 seconds
+See the attached picture
+It seems to be stuck here
+import matplotlib.pyplot as plt
+model.fit(x, y)
 """.splitlines()
 
 

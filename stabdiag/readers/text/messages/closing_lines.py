@@ -50,6 +50,11 @@ _USUAL_WORDS: Final = lazy_pattern(
     rb"|(?:set to|is|are|reached) \d{1,9}|(?:is|are) the|count|handle[dr]\w*|registered|finite"
     rb"|(?:de|in)creas\w*|unchanged|please|help|why|how|what|i|my|anyone|you)(?![a-z])"
 )
+# What people write below a log that they paste, and a line of their program.
+_PROSE_OR_SOURCE: Final = lazy_pattern(
+    rb"(?:see|so|but|and|kind|best|import|from|return) |.*\b(?:seems?|attached|curves?|looks|github|somebody"
+    rb"|python)\b|.*\w\([^)]"
+)
 _NONFINITE_VALUE: Final = lazy_pattern(rb"\b(?:nan|inf)s?\b")
 # Words that make a word for a failure harmless.
 _HARMLESS_WORDS: Final = (HARMLESS, DENIAL, CONDITION_BEFORE, PLANNED, DATA_WORDS)
@@ -91,7 +96,9 @@ def _is_sentence(message: bytes) -> bool:
 
 def _is_known(lowered: bytes) -> bool:
     """Return True if a message in lower case is usual, or if other rules found it harmless."""
-    if _NEXT_ACTIVITY.match(lowered) or _USUAL_WORDS.search(lowered):
+    if any(form.match(lowered) for form in (_NEXT_ACTIVITY, _PROSE_OR_SOURCE)):
+        return True
+    if _USUAL_WORDS.search(lowered):
         return True
     if any(form.fullmatch(lowered) for form in (SWITCH_OR_NUMBER, LISTED_WORDS)):
         return True
