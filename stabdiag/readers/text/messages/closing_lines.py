@@ -52,8 +52,8 @@ _USUAL_WORDS: Final = lazy_pattern(
 )
 # What people write below a log that they paste, and a line of their program.
 _PROSE_OR_SOURCE: Final = lazy_pattern(
-    rb"(?:see|so|but|and|kind|best|import|from|return) |.*\b(?:seems?|attached|curves?|looks|github|somebody"
-    rb"|python)\b|.*\w\([^)]"
+    rb"(?:see|so|but|and|kind|best|import|from|return) |.*\b(?:seems?|attached|curves?|looks|github"
+    rb"|somebody|python)\b|.*\w\([^)]"
 )
 _NONFINITE_VALUE: Final = lazy_pattern(rb"\b(?:nan|inf)s?\b")
 # Words that make a word for a failure harmless.
