@@ -52,8 +52,8 @@ _USUAL_WORDS: Final = lazy_pattern(
 )
 # What people write below a log that they paste, and a line of their program.
 _PROSE_OR_SOURCE: Final = lazy_pattern(
-    rb"(?:see|so|but|and|kind|best|import|from|return) |.*\b(?:seems?|attached|curves?|looks|github"
-    rb"|somebody|python)\b|.*\w\([^)]"
+    rb"^(?:see|so|but|and|kind|best|import|from|return) |\w\([^)]"
+    rb"|\b(?:seems?|attached|curves?|looks|github|somebody|python)\b"
 )
 _NONFINITE_VALUE: Final = lazy_pattern(rb"\b(?:nan|inf)s?\b")
 # Words that make a word for a failure harmless.
@@ -96,9 +96,9 @@ def _is_sentence(message: bytes) -> bool:
 
 def _is_known(lowered: bytes) -> bool:
     """Return True if a message in lower case is usual, or if other rules found it harmless."""
-    if any(form.match(lowered) for form in (_NEXT_ACTIVITY, _PROSE_OR_SOURCE)):
+    if _NEXT_ACTIVITY.match(lowered) or _USUAL_WORDS.search(lowered):
         return True
-    if _USUAL_WORDS.search(lowered):
+    if _PROSE_OR_SOURCE.search(lowered):
         return True
     if any(form.fullmatch(lowered) for form in (SWITCH_OR_NUMBER, LISTED_WORDS)):
         return True
