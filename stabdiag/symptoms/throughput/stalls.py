@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from stabdiag.model.events import Event, EventCode
+from stabdiag.model.events import LAST_LINES, Event, EventCode
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import duration, num
@@ -13,6 +15,9 @@ from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST, TENFOLD
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import earlier_checkpoint
+
+if TYPE_CHECKING:
+    from stabdiag.symptoms.throughput.endings import Ending
 
 # A time stamp above this is in milliseconds: in seconds it would be beyond the year 5000.
 _MILLISECONDS = 1e11
@@ -69,8 +74,8 @@ def _stopped_early(case: Case) -> Evidence | None:
     return Evidence(
         title=title,
         severity=Severity.NOTE if is_note else severity,
-        confidence=None if ending.is_certain else Confidence.LOW,
-        because=f"The log ends at {case.unit} {last}{of}, with: {event.message}"
+        confidence=_confidence(event, ending),
+        because=f"The log ends at {case.unit} {last}{of}, with{_last_line(event)}"
         f"{_last_change(case)}",
         step=last,
         measured={"last_step": last, "total_steps": total},
@@ -87,6 +92,18 @@ def _stopped_early(case: Case) -> Evidence | None:
             Action(Do.KEEP_CHECKPOINT, "Save checkpoints more often, and test a resume."),
         ),
     )
+
+
+def _confidence(event: Event, ending: Ending) -> Confidence | None:
+    """Return the confidence in an end that words of no other rule name, or None for the usual."""
+    if not ending.is_certain:
+        return Confidence.LOW
+    return Confidence.MEDIUM if event.code is EventCode.CLOSING_LINE else None
+
+
+def _last_line(event: Event) -> str:
+    is_last = event.code in LAST_LINES
+    return f" the line: {event.quote}" if is_last else f": {event.message}"
 
 
 def _last_change(case: Case) -> str:
