@@ -173,7 +173,7 @@ class TextLog(Copyable):
         """Find the arguments that the program prints above its first record."""
         if not self._table and self._offset < _CONFIG_BYTES:
             until = min((min(part.starts) for _, part in parts_by_kind), default=len(data))
-            arguments = find_arguments(data[:until], self._grammar.config)
+            arguments = find_arguments(data[:until], self._grammar)
             self._config = {**arguments, **self._config}
 
     def _count_unknown_values(

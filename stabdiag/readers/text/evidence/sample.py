@@ -70,6 +70,8 @@ _CONFIG: Final = (
     rb"([\w ]{1,80})(?: = |: )((?<== )[^\n]{1,200}|%b)" % NUMBER_PATTERN
 )
 
+_CONFIG_TEXTS: Final = (b"Overriding: ", b"Learning Rate: ", b"Momentum: ", b"Decay: ")
+
 # For each line with a counter and a loss: its epoch (or the epoch of a line above), and the count.
 Counts: TypeAlias = list[tuple[int, int]]
 # For each set of names on a line: the counters of the lines with these names.
@@ -259,6 +261,7 @@ class TextEvidence:
             kinds=kinds,
             joined=self.above,
             config=_CONFIG,
+            config_texts=_CONFIG_TEXTS,
             normalizations=self.normalizations,
             has_evaluation_blocks=self.has_evaluation_blocks,
             ended=self.run_heading,

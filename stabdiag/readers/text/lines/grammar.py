@@ -281,6 +281,7 @@ class Grammar:
         kinds: the kinds of lines.
         joined: consecutive lines of one step make one record.
         config: finds the names and values of arguments that are printed before the first record.
+        config_texts: each match of ``config`` has one of these; none if that is not known.
         total: the name of the argument with the number of steps.
         left_out: the column whose NaN the framework does not print. A kind of line restores them.
         ended: finds the line at the end of a training. Another training may follow.
@@ -295,6 +296,7 @@ class Grammar:
     kinds: tuple[Kind, ...]
     joined: bool = False
     config: bytes | None = None
+    config_texts: tuple[bytes, ...] = ()
     total: str = ""
     left_out: str = ""
     ended: bytes | None = None

@@ -82,6 +82,11 @@ def is_searchable(word: bytes) -> bool:
     return len(word.translate(None, _DIGIT_BYTES)) >= _MIN_WORD
 
 
+def possible_words(data: bytes, words: Sequence[bytes]) -> list[bytes]:
+    """Return the words that a text may contain: no other is in it. See ``words_in``."""
+    return [words[at] for at in _candidates(data, (*words,))]
+
+
 def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
     """Return the words that a text contains; fast, as most lack five bytes that follow each other.
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from stabdiag.readers.text.lines.grammar import Normalization
-from stabdiag.readers.text.lines.line_forms import is_searchable, words_in
+from stabdiag.readers.text.lines.line_forms import is_searchable, possible_words
 from stabdiag.readers.text.lines.values import plain_values
 from stabdiag.readers.text.names.boosting import find_boosted
 from stabdiag.readers.text.names.normalization import NORMALIZATIONS
@@ -25,8 +25,9 @@ _SEARCHED_LINES: Final = tuple({line for line in _LINES_OF_MARKERS.values() if i
 def find_normalizations(data: bytes) -> tuple[Normalization, ...]:
     """Return the replacements whose markers are in a log."""
     ends = data[:_MARKER_BYTES] + data[max(len(data) - _MARKER_BYTES, _MARKER_BYTES) :]
-    # Most markers are in no text, and all are searched for together.
-    absent = {*_SEARCHED_LINES}.difference(words_in(ends, _SEARCHED_LINES))
+    # Most markers are in no text, and all are searched for together: in all of it, as other
+    # searches are.
+    absent = {*_SEARCHED_LINES}.difference(possible_words(data, _SEARCHED_LINES))
     present = {
         marker
         for marker, line in _LINES_OF_MARKERS.items()
