@@ -29,7 +29,7 @@ _OTHER_CHARACTERS = lazy_pattern(r"[^a-z0-9_]+")
 
 # Where the next word begins in trainloss, valloss and testacc, and in dloss and gloss of two
 # networks.
-_MEASURES_BEHIND_SPLIT: Final = word_list("loss acc err ppl perplexity f1 bleu")
+_MEASURE_BEHIND_SPLIT: Final = lazy_pattern(r"loss|acc|err|ppl|perplexity|f1|bleu")
 _GLUED_SPLIT = lazy_pattern(
     r"(?<![a-z0-9])(?:(train|valid|val|dev|test|eval)"
     r"(?=(?:loss|acc|accuracy|err|error|ppl|perplexity|f1|bleu)(?:_|$))"
@@ -126,8 +126,10 @@ def normal(name: str) -> str:
         name = "".join(char for char in normalize("NFKD", name) if not combining(char))
     if not name.islower():
         name = _HUMP.sub("_", name)
-    key = _OTHER_CHARACTERS.sub("_", name.lower()).rstrip("_")
-    if any(word in key for word in _MEASURES_BEHIND_SPLIT):
+    lowered = name.lower()
+    is_plain = lowered.isascii() and lowered.isidentifier()
+    key = (lowered if is_plain else _OTHER_CHARACTERS.sub("_", lowered)).rstrip("_")
+    if _MEASURE_BEHIND_SPLIT.search(key) is not None:
         key = _GLUED_SPLIT.sub(lambda split: f"{split[0]}_", key)
     if _IN_ASCII.keys().isdisjoint(key.translate(_DIGITS_AS_SEPARATORS).split("_")):
         return key
@@ -160,8 +162,11 @@ def without_run(name: str) -> str:
     return name.rpartition(" - ")[2]
 
 
+@lru_cache(maxsize=1 << 17)
 def is_setting(name: str) -> bool:
     """Return True if the section of a column contains settings, as in ``config/lr``."""
+    if "/" not in name and "." not in name:
+        return False
     lowered = name.lower()
     is_possible = any(word in lowered for word in _SETTINGS_WORDS)
     return is_possible and _SETTINGS_SECTION.search(name) is not None

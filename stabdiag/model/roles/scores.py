@@ -127,8 +127,10 @@ _NUMBERED_SET: Final = lazy_pattern(
     r"^(valid(?:ation)?|eval|test|train(?:ing)?)(?:set)?(?:[_-]\d{1,2})?(?:'s |-| )(?=[a-z])"
 )
 
+_SETS: Final = ("valid", "eval", "test", "train")
+
 # Lightning names the data loader behind the name of each metric.
-_DATA_LOADER: Final = lazy_pattern(r"/dataloader_idx_0$")
+_DATA_LOADER: Final = "/dataloader_idx_0"
 
 _ACCURACY_NAME: Final = lazy_pattern(
     r"(sparse)?(categorical)?(token)?acc(uracy)?1?|(acc(uracy)?)?top1(acc(uracy)?)?|prec1"
@@ -150,9 +152,12 @@ _MAX_SCORE_NAME: Final = 80
 @lru_cache(maxsize=1 << 17)
 def score_direction(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
-    # A function is faster than a template, also without a match.
-    own = _NUMBERED_SET.sub(lambda match: f"{match[1]} ", _DATA_LOADER.sub("", without_run(name)))
-    own = _PLAYER.sub(itemgetter(1), own)
+    own = without_run(name).removesuffix(_DATA_LOADER)
+    # Most names have neither; a function is faster than a template, also without a match.
+    if own.startswith(_SETS):
+        own = _NUMBERED_SET.sub(lambda match: f"{match[1]} ", own)
+    if own.endswith(")"):
+        own = _PLAYER.sub(itemgetter(1), own)
     words = _words_of_score(_singular_words(own))
     if len(own) > _MAX_SCORE_NAME or is_setting(own) or "loss" in words or "best" in words:
         return None
@@ -206,7 +211,7 @@ def accuracy_role(name: str) -> str | None:
     ``Accuracy/val``, ``acc_train`` and ``val_acc_epoch`` do. ``accuracy/top1`` names no split, and
     the accuracy of one of several heads or classes is a score. The best so far never falls.
     """
-    own = _DATA_LOADER.sub("", without_run(name))
+    own = without_run(name).removesuffix(_DATA_LOADER)
     is_training, is_heldout = is_training_score(own), is_evaluation(own)
     if is_training == is_heldout or len(own) > _MAX_SCORE_NAME or is_setting(own):
         return None
@@ -254,7 +259,7 @@ def full_scale(highest: float) -> float:
 
 def _sectioned_score(name: str) -> str:
     """Return the last part of a column's name if only this part is a score, or ""."""
-    own = _DATA_LOADER.sub("", without_run(name))
+    own = without_run(name).removesuffix(_DATA_LOADER)
     words = name_words(own)
     if _direction(words, is_heldout=is_evaluation(own)) is not None:
         return ""

@@ -123,7 +123,8 @@ def _match_setting(name: str) -> str | None:
     words = (word.rstrip("0123456789") for word in name_words("/".join(sections)))
     if not _is_loss_weight(leaf) and not _MEASUREMENT_SECTIONS.isdisjoint(words):
         return None
-    return next((key for key in map(_plain, (full, leaf)) if key is not None), None)
+    plain = _plain(full)
+    return _plain(leaf) if plain is None and leaf != full else plain
 
 
 def _is_loss_weight(key: str) -> bool:
