@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from glob import glob, has_magic
 from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any, Final
 
@@ -42,6 +41,8 @@ def expand_patterns(paths: Sequence[str]) -> list[str]:
         StabdiagError: if nothing matches a pattern, or a path is not one for another reason than
             a missing file.
     """
+    from glob import glob, has_magic
+
     expanded: list[str] = []
     for path in paths:
         if "://" in path or path == "-" or os.path.lexists(path):
