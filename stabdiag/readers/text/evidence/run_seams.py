@@ -24,6 +24,8 @@ _WORD_OF_LINE: Final = lazy_pattern(rb"[A-Za-z]+")
 # The position gets this name, which no bar of an evaluation has.
 _NAME_OF_POSITION: Final = b"iteration "
 _POSITION_OF_TOTAL: Final = rb"(?<![\w./:,-])(?=\d{1,12} ?/ {0,6}(?:%b)(?![\d/.]))"
+# What is behind a slash and may be another total.
+_OTHER_TOTAL: Final = rb"/ {0,6}(?!%b(?![\w.,]))\d"
 
 
 def find_changed_totals(data: bytes, counter: bytes, word: bytes) -> Normalization | None:
@@ -35,6 +37,9 @@ def find_changed_totals(data: bytes, counter: bytes, word: bytes) -> Normalizati
     total = counter.removeprefix(NTH)
     # A search for all positions takes far longer.
     if not counter.startswith(NTH) or data.count(total) >= data.count(word):
+        return None
+    # Most logs have one total, which needs no look at each line.
+    if re.search(_OTHER_TOTAL % re.escape(total), data) is None:
         return None
     positions = (
         (line, [(match[2], counter_value(match[1])) for match in POSITION.finditer(line)])
