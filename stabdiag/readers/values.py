@@ -72,8 +72,8 @@ _BAD_VALUE: Final = lazy_pattern(
     rf"{_CELL_MARK}{{0,3}}){{0,3}}",
     re.IGNORECASE,
 )
-# Each of these spellings in ASCII contains one of these, which are found much faster. INFO is on the
-# lines of many logs.
+# Each of these spellings in ASCII contains one of these, which are found much faster. Many logs
+# have INFO on their lines.
 _BAD_VALUE_PART: Final = lazy_pattern(
     r"nan|inf(?!o)|[#*]|\+\+\+|1\.\$|overflow|diverged|indetermin|indefini|finit|umber|zahl|def\."
     r"|endlich|nombre|numero reale"
