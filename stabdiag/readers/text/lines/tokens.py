@@ -187,7 +187,7 @@ _WITH: Final = lazy_pattern(r"^with (?:the |an? )?")
 
 # A number that is not a part of a word.
 NUMBER_START: Final = lazy_pattern(rb"(?<![\w.])[-+.]{0,2}(?:\d|[nN][aA][nN]|[iI][nN][fF])")
-_DIGITS: Final = b"0123456789"
+_DIGIT_BYTES: Final = b"0123456789"
 # A value depends on at most this many characters after its blank; see ``_VALUE_END``.
 _AFTER_NUMBER: Final = 4
 
@@ -195,7 +195,7 @@ _AFTER_NUMBER: Final = 4
 def has_number(line: bytes) -> bool:
     """Return True if a line has a number that may be a value; much faster than ``line_fields``."""
     # A line of words has no digit, which is found much faster than a number.
-    if len(line.translate(None, _DIGITS)) == len(line):
+    if len(line.translate(None, _DIGIT_BYTES)) == len(line):
         lowered = line.lower()
         if b"nan" not in lowered and b"inf" not in lowered:
             return False
