@@ -127,7 +127,7 @@ _NUMBERED_SET: Final = lazy_pattern(
     r"^(valid(?:ation)?|eval|test|train(?:ing)?)(?:set)?(?:[_-]\d{1,2})?(?:'s |-| )(?=[a-z])"
 )
 
-_SETS: Final = ("valid", "eval", "test", "train")
+_STARTS_OF_SETS: Final = ("valid", "eval", "test", "train")
 
 # Lightning names the data loader behind the name of each metric.
 _DATA_LOADER: Final = "/dataloader_idx_0"
@@ -154,7 +154,7 @@ def score_direction(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
     own = without_run(name).removesuffix(_DATA_LOADER)
     # Most names have neither; a function is faster than a template, also without a match.
-    if own.startswith(_SETS):
+    if own.startswith(_STARTS_OF_SETS):
         own = _NUMBERED_SET.sub(lambda match: f"{match[1]} ", own)
     if own.endswith(")"):
         own = _PLAYER.sub(itemgetter(1), own)

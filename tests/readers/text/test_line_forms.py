@@ -2,7 +2,12 @@
 
 import pytest
 
-from stabdiag.readers.text.lines.line_forms import may_contain, outline, words_in
+from stabdiag.readers.text.lines.line_forms import (
+    may_contain,
+    outline,
+    possible_words,
+    words_in,
+)
 
 
 def test_an_outline_has_each_form_of_a_line_once():
@@ -15,6 +20,7 @@ def test_words_of_three_bytes_or_more_are_found(text):
     words = (b"NaN", b"loss", b"a NaN", b"NaN l")
     assert words_in(text, words) == [word for word in words if word in text]
     assert words_in(text, ()) == []
+    assert {*words_in(text, words)} <= {*possible_words(text, words)}
 
 
 def test_words_with_digits_are_found_only_with_these_digits():

@@ -1,6 +1,7 @@
 import pytest
 
 from stabdiag.readers.text.lines.spans import SpanFinder, find_spans
+from stabdiag.readers.text.lines.tokens import has_number
 
 LINES = [
     b"Epoch: 1.5 | step 10/600 | loss: 2.31 | lr: 1e-4",
@@ -25,3 +26,17 @@ def test_lines_of_one_shape_are_looked_at_once(monkeypatch):
     finder.find(b"step 1 loss: 2.31")
     monkeypatch.setattr("stabdiag.readers.text.lines.spans.find_spans", None)
     assert finder.find(b"step 2 loss: 2.25") == {"loss": (13, 17)}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"words alone", False),
+        (b"gpu7 xinf", False),
+        (b"a NaN", True),
+        (b"-.5", True),
+        (b"inf", True),
+    ],
+)
+def test_a_line_has_a_number_only_outside_words(line, expected):
+    assert has_number(line) == expected
