@@ -32,7 +32,7 @@ _MAX_MESSAGE_RECORDS: Final = 1000
 def with_recorded_messages(columns: Columns) -> Columns:
     """Return the columns with the failures that the texts of their records report."""
     names = [name for name in columns.names if _field(name) in _MESSAGE_FIELDS | _STATE_FIELDS]
-    if not names:
+    if not names or not columns.rows:
         return columns
     last = columns.rows - 1
     texts = [text for name in names for text in _texts(name, columns.load(name), last)]
