@@ -155,12 +155,13 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
     if chosen is None or not has_known_names(chosen, stream):
         # Imported here, as nearly all logs are read as they are.
         from stabdiag.readers.fallbacks.decorations import undecorated
+        from stabdiag.readers.fallbacks.named_rows import named
         from stabdiag.readers.fallbacks.run_summary import summarized
         from stabdiag.readers.fallbacks.single_evaluation import evaluated
         from stabdiag.readers.fallbacks.table_excerpt import excerpted
 
         # The label of a line may look like a value, so it is removed before names are unknown.
-        fallbacks = (undecorated, excerpted, summarized, evaluated)
+        fallbacks = (undecorated, named, excerpted, summarized, evaluated)
         results = (fallback(stream, _detect_known) for fallback in fallbacks)
         rewritten = next(filter(None, results), None)
         if rewritten is not None:
