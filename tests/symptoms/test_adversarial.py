@@ -91,6 +91,13 @@ def test_a_discriminator_that_answers_one_half_guesses(symptom, terms, generator
         assert stabdiag.diagnose(run).diagnosis.slug == "discriminator-wins"
 
 
+def test_a_guess_at_the_start_is_a_note(symptom):
+    at = np.arange(40)
+    rival = 2 * np.log(2) + 0.02 * np.sin(at)
+    finding = symptom("discriminator-wins", {"step": at, "disc_loss": rival, "gen_loss": rival / 2})
+    assert finding.severity == "note"
+
+
 def test_losses_that_swing_show_no_winner(symptom):
     swings = np.where(STEPS % 150 == 20, 9.0, WON)
     assert symptom("discriminator-wins", game(swings)) is None

@@ -212,6 +212,16 @@ def test_training_losses_may_be_sparser_than_evaluations(symptom):
     assert symptom("overfitting", every(60)).step == 320
 
 
+@pytest.mark.parametrize(("rise", "is_reported"), [(1.0, True), (0.1, False)])
+def test_many_noisy_evaluations_show_a_rise_together(symptom, rise, is_reported):
+    at = np.arange(40)
+    noise = 0.25 * np.random.default_rng(3).standard_normal(40)
+    train = np.linspace(3.0, 1.0, 40)
+    heldout = 3.4 + rise * np.maximum(at - 8, 0) / 31 + noise
+    finding = symptom("overfitting", {"epoch": at, "loss": train, "eval_loss": heldout})
+    assert (finding is not None) == is_reported
+
+
 def test_reported_evaluation_values_were_logged(symptom):
     eval_loss = [3.0, 2.0, 1.5, 1.4, 1.0, 1.5, 1.8, 2.2, 2.6, 3.1]
     train = [2.9, 2.0, 1.4, 1.1, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1]

@@ -47,6 +47,8 @@ _RISE_SIGMAS = BEYOND_CHANCE
 
 # Evaluations rise after the best one if their trend has this probability by chance.
 _RISES_BY_CHANCE = MAX_CHANCE
+_MANY_EVALUATIONS = 2 * MIN_SAMPLE
+_MANY_RISE_BY_CHANCE = 0.01
 
 
 @frozen
@@ -239,7 +241,9 @@ def _stays_above_best(x: Floats, at: int) -> bool:
     rise = evaluation_level(after) - level
     noise = diff_sigma(x[at:]) if len(after) >= CONTEXT_POINTS else 0.0
     if rise <= _RISE_SIGMAS * noise:
-        return False
+        # Single evaluations differ by more than a rise that many of them show together.
+        is_material = len(after) >= _MANY_EVALUATIONS and rise > TENTH * level
+        return is_material and mann_kendall(x[at:]) < _MANY_RISE_BY_CHANCE
     if len(after) < MIN_SAMPLE or mann_kendall(x[at:]) < _RISES_BY_CHANCE:
         return True
     # The level that memorization ends at may last longer than the rise to it.

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Floats
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
@@ -21,6 +21,7 @@ from stabdiag.stats.standards import (
     HALF,
     MAJORITY,
     MIN_CONSECUTIVE,
+    MIN_LONG_LOG,
     MIN_SAMPLE,
     MIN_TREND_POINTS,
     NEGLIGIBLE,
@@ -173,6 +174,8 @@ def _guesses(case: Case, discriminator: Series, generator: Series) -> Evidence |
         ),
         next_actions=discriminator_wins.next_actions,
         explains=("spike-recovered",),
+        # At the start, neither network has learned yet.
+        severity=Severity.NOTE if len(discriminator) < MIN_LONG_LOG else None,
     )
 
 
