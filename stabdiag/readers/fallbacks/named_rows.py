@@ -20,9 +20,9 @@ from stabdiag.readers.source import Stream
 
 # A longer text is not written by hand, and a program that names many values uses another form.
 _MAX_NAMED_BYTES: Final = 1 << 20
-_MIN_NAMED_ROWS: Final = 3
+_MIN_NAME_VALUE_ROWS: Final = 3
 _MAX_ROW_NAMES: Final = 8
-_NAMED_ROW: Final = lazy_pattern(
+_NAME_VALUE_ROW: Final = lazy_pattern(
     rb"([A-Za-z][\w./-]{0,30}(?: [\w./-]{1,30}){0,4}) {0,4}[,;] {0,4}"
     rb"([-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,3})?|nan|NaN|inf))[ \t\r]{0,4}"
 )
@@ -39,14 +39,14 @@ def named(
     data = stream.peek(_MAX_NAMED_BYTES)
     if len(data) == _MAX_NAMED_BYTES or b"\0" in data:
         return None
-    rows = [_NAMED_ROW.fullmatch(line) for line in data.split(b"\n") if line.strip()]
+    rows = [_NAME_VALUE_ROW.fullmatch(line) for line in data.split(b"\n") if line.strip()]
     pairs = [(row[1], row[2]) for row in rows if row is not None]
-    if len(pairs) < max(len(rows), _MIN_NAMED_ROWS):
+    if len(pairs) < max(len(rows), _MIN_NAME_VALUE_ROWS):
         return None
     names = list(dict.fromkeys(name for name, _ in pairs))
     width = len(names)
     recur = all(name == names[n % width] for n, (name, _) in enumerate(pairs))
-    if width > _MAX_ROW_NAMES or not recur or len(pairs) < _MIN_NAMED_ROWS * width:
+    if width > _MAX_ROW_NAMES or not recur or len(pairs) < _MIN_NAME_VALUE_ROWS * width:
         return None
     values = [value for _, value in pairs]
     lines = [values[start : start + width] for start in range(0, len(values), width)]

@@ -20,12 +20,14 @@ from stabdiag.stats.standards import (
     CLEAR_RATIO,
     CONTEXT_POINTS,
     FAR_RATIO,
+    FIFTH,
     HALF,
     HUNDREDFOLD,
     LEAST,
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    MIN_TREND_POINTS,
     NEGLIGIBLE,
     RELATIVE_TOLERANCE,
     TENTH,
@@ -47,8 +49,6 @@ _RISE_SIGMAS = BEYOND_CHANCE
 
 # Evaluations rise after the best one if their trend has this probability by chance.
 _RISES_BY_CHANCE = MAX_CHANCE
-_MANY_EVALUATIONS = 2 * MIN_SAMPLE
-_MANY_RISE_BY_CHANCE = 0.01
 
 
 @frozen
@@ -242,8 +242,8 @@ def _stays_above_best(x: Floats, at: int) -> bool:
     noise = diff_sigma(x[at:]) if len(after) >= CONTEXT_POINTS else 0.0
     if rise <= _RISE_SIGMAS * noise:
         # Single evaluations differ by more than a rise that many of them show together.
-        is_material = len(after) >= _MANY_EVALUATIONS and rise > TENTH * level
-        return is_material and mann_kendall(x[at:]) < _MANY_RISE_BY_CHANCE
+        is_material = len(after) >= MIN_TREND_POINTS and rise > TENTH * level
+        return is_material and mann_kendall(x[at:]) < MAX_CHANCE * FIFTH
     if len(after) < MIN_SAMPLE or mann_kendall(x[at:]) < _RISES_BY_CHANCE:
         return True
     # The level that memorization ends at may last longer than the rise to it.
