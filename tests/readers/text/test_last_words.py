@@ -616,3 +616,32 @@ def test_settings_plans_and_recoveries_are_no_last_words(tmp_path, label, line):
     (tmp_path / "a").mkdir()
     assert write(tmp_path / "run.log", *TEXT, f"{label}{line}") == "healthy"
     assert write(tmp_path / "a" / "run.jsonl", *RECORDS, f"{label}{line}") == "healthy"
+
+
+TRAILERS = (
+    ("logout",),
+    ("exit", "Connection to node7.example.org closed."),
+    ("(base) me@node7:~/runs$ ",),
+    ("=" * 40, "Sat Jan  3 04:12:57 UTC 2026", "=" * 40),
+    ("real\t13m32.4s", "user\t1m3.1s", "sys\t0m3.2s"),
+    tuple(f"wandb: lr {'▁' * count}" for count in range(1, 30)),
+    ("End of job", "2026-01-03 04:12:57"),
+)
+
+
+@pytest.mark.parametrize("trailer", TRAILERS, ids=lambda lines: lines[0][:10])
+@pytest.mark.parametrize(
+    "line", ["worker 7: heartbeat lost", "the pump of rack 4 is stuck", "Reason: Evicted"]
+)
+def test_what_a_shell_prints_below_does_not_hide_the_last_words(tmp_path, line, trailer):
+    assert judge(tmp_path / "run.log", *TEXT, line, *trailer).severity is Severity.WARNING
+
+
+@pytest.mark.parametrize("trailer", TRAILERS, ids=lambda lines: lines[0][:10])
+def test_what_a_shell_prints_is_no_last_word(tmp_path, trailer):
+    assert write(tmp_path / "run.log", *TEXT, *trailer) == "healthy"
+    assert write(tmp_path / "run.log", *TEXT, "Saved 3 plots", *trailer) == "healthy"
+
+
+def test_an_error_of_a_tracker_stays_a_last_word(tmp_path):
+    assert write(tmp_path / "run.log", *TEXT, "wandb: ERROR Run crashed") != "healthy"

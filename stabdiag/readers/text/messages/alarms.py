@@ -25,6 +25,7 @@ from stabdiag.readers.text.messages.failure_search import may_report
 from stabdiag.readers.text.messages.failures import Failure, classify_failure, states_failure
 from stabdiag.readers.text.messages.message_kinds import is_source_line, without_labels
 from stabdiag.readers.text.messages.recoveries import goes_on
+from stabdiag.readers.text.messages.trailers import end_of_words
 
 # At most this many bytes at the end of a text, and this many lines.
 _LAST_BYTES: Final = 2000
@@ -217,10 +218,11 @@ _ERROR_LEVELS: Final = (b"ERROR", b"CRITICAL", b"FATAL")
 
 def find_alarm(data: bytes) -> int | None:
     """Return the position of the last line that reports a failure at the end of a text, or None."""
-    begin = max(len(data) - _LAST_BYTES, 0)
+    end = end_of_words(data)
+    begin = max(end - _LAST_BYTES, 0)
     begin = data.find(b"\n", begin) + 1 if begin else 0
     lines = []
-    for line in data[begin:].split(b"\n"):
+    for line in data[begin:end].split(b"\n"):
         lines.append((begin, line))
         begin += len(line) + 1
     lines = [(place, line) for place, line in lines if line.strip()]

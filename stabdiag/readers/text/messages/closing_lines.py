@@ -22,6 +22,7 @@ from stabdiag.readers.text.messages.calm_words import (
 )
 from stabdiag.readers.text.messages.message_kinds import is_source_line, without_labels
 from stabdiag.readers.text.messages.recoveries import goes_on
+from stabdiag.readers.text.messages.trailers import end_of_words
 
 _CLOSING_BYTES: Final = 2000
 _LONGEST_CLOSING: Final = 200
@@ -65,7 +66,7 @@ def find_closing_line(data: bytes) -> int | None:
 
     It is a sentence, and its first two words, without their digits, are not above it.
     """
-    end = len(data.rstrip())
+    end = end_of_words(data)
     begin = data.rfind(b"\n", max(end - _CLOSING_BYTES, 0), end) + 1
     line = data[begin:end].strip()
     if not 0 < len(line) <= _LONGEST_CLOSING or is_source_line(line):
