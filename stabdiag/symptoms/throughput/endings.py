@@ -191,7 +191,9 @@ _CLOSING_LINES: Final = (
             r"|collaps\w*|explod\w*|blew|diverg\w*|breakdown|corrupt\w*|cannot|could not|couldn't"
             r"|not enough|too (?:few|small|soon|little)|ran (?:out|into)|used up|any more|no longer"
             r"|limits? (?:hit|passed|reached)|not reached|unplugged|bumped|panicked|thrashing"
-            r"|tripped|silent|invalid|illegal|overflow\w*|nan|inf|infinity)\b"
+            r"|tripped|silent|signall?ed|revoked|withdrawn"
+            r"|(?:deleted|removed|taken) by|detached while|deallocated|watchdog fired"
+            r"|invalid|illegal|overflow\w*|nan|inf|infinity)\b"
         ),
         kind=Do.READ_LOGS,
         clause="Find out what the last line of the log means, and whether the run ended there",

@@ -645,3 +645,42 @@ def test_what_a_shell_prints_is_no_last_word(tmp_path, trailer):
 
 def test_an_error_of_a_tracker_stays_a_last_word(tmp_path):
     assert write(tmp_path / "run.log", *TEXT, "wandb: ERROR Run crashed") != "healthy"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "STEP 7 TERMINATED ON node-b AT 05:06:07",
+        "E0203 05:06:07.123456 31 reader.cc:7] Check failed: count == 0",
+        "F0203 05:06:07.123456 31 reader.cc:7] nothing to read",
+        "rt: signal (11.2): Segmentation fault",
+        "Exceeded the maximum run time of 600 seconds",
+        "rendezvous closed: count of nodes too low",
+        "[agent] member 4 went silent",
+        "the pool was deleted by its owner",
+        "Speicherzugriffsfehler",
+        "run halted: user request",
+        "vendor: two-minute warning received",
+        "the disk was detached while it was mounted",
+    ],
+)
+def test_ends_with_times_checks_and_labels_are_last_words(tmp_path, line):
+    assert judge(tmp_path / "run.log", *TEXT, line).severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Prompt: Tell of a queen who died at sea.",
+        "Model response 3: The ship sank and its captain was killed.",
+        "A: It was terminated by the kernel.",
+        "Removed 4 stale folders",
+        "Phase of the pod: Succeeded",
+        "Copied the weights to the archive",
+        "elapsed 00:10:07",
+        "Stopped after 9 rounds as planned",
+        "Terminating child processes",
+    ],
+)
+def test_texts_of_models_and_chores_are_no_last_words(tmp_path, line):
+    assert write(tmp_path / "run.log", *TEXT, line) == "healthy"

@@ -20,6 +20,7 @@ from stabdiag.readers.text.messages.calm_words import (
     MEASURED_NUMBER,
     PLANNED,
     SWITCH_OR_NUMBER,
+    WRITTEN_TEXT,
 )
 from stabdiag.readers.text.messages.failure_search import may_report
 from stabdiag.readers.text.messages.failures import Failure, classify_failure, states_failure
@@ -80,7 +81,12 @@ _PHRASES: Final = lazy_pattern(
     rb"(?:[ -](?:time|limit|allocation|quota|request))?\b"
     rb"|\b(?:hit|exceeded|reached) (?:(?!no\b)\w{1,12} ){0,2}"
     rb"(?:wall-? ?time|(?:time|memory) limit)\b"
+    rb"|\bexceeded (?:its |the )?max(?:imum)? (?:run ?time|time|duration|memory)\b"
     rb"|\bwall-?(?: ?clock)?(?: ?time)? (?:(?:was|is|has been) )?exceeded\b"
+    rb"|\b(?:halted|stopped|ended|interrupted|cancelled)(?:: | by )(?:the |an? )?(?:operator"
+    rb"|user|admin|owner|scheduler|queue|system)"
+    rb"|\b(?:two-minute warning|(?:spot|preemption|interruption|termination) (?:notice|warning))\b"
+    rb"|\bterminate_on_host_maintenance\b"
     rb"|^outofmemory|\bexceeded time\b|\b(?:time|memory) limit (?:(?:was|is) )?hit\b"
     rb"|\bscaler? underflowed\b|\b(?:shutdown|termination|eviction|reboot) imminent\b"
     rb"|\b(?:vram|ram|swap|disk) (?:(?:is|was) )?exhausted\b|^sig(?:kill|term|segv|abrt|bus|hup"
@@ -103,7 +109,8 @@ _PHRASES: Final = lazy_pattern(
     rb"|\b(?:did|does|do) not (?:answer|respond|reply|report|return|come back|join|arrive"
     rb"|reach the barrier)\b"
     rb"|\b(?:unable|not able) to (?!find|import|locate|use|detect|determine)[a-z]{3,}"
-    rb"|\bsegfaults?\b|\binvalid opcode\b|\bgeneral protection\b|\bhardware error\b"
+    rb"|\bsegfaults?\b|\bsegmentation fault\b|\brendezvous closed\b"
+    rb"|\binvalid opcode\b|\bgeneral protection\b|\bhardware error\b"
     rb"|\bmemory (?:\w{1,12} )?error on\b"
     rb"|\b(?:is|was|are|were|became|becomes?|went|turned) (?:numerically )?(?:unstable|unhealthy"
     rb"|unresponsive)\b"
@@ -213,6 +220,18 @@ _EXCEPTION: Final = lazy_pattern(
     # socket.gaierror: [Errno -2] Name or service not known
     rb"|(?:[a-z_]\w{0,60}\.){1,6}[a-z_]{0,20}error: (?![-+.\d])\S"
 )
+# A check of glog that failed, or its level FATAL, ends the program.
+_FATAL_CHECK: Final = lazy_pattern(
+    rb"\bCheck failed: \S|F\d{4} \d\d:\d\d:\d\d\.\d{1,9} {1,8}\d{1,9} [\w./-]{1,80}:\d{1,6}\] "
+)
+# Messages of shells and of the C library in other languages.
+_TRANSLATED: Final = lazy_pattern(
+    "Kein Speicherplatz|Speicherzugriffsfehler|Get\u00f6tet|Erreur de segmentation"
+    "|Processus arr\u00eat\u00e9|Aucun espace disponible|No queda espacio"
+    "|Violaci\u00f3n de segmento"
+    "|\u6bb5\u9519\u8bef|\u5df2\u6740\u6b7b|\u88ab\u7ec8\u6b62|\u5185\u5b58\u4e0d\u8db3"
+    "|\u5f37\u5236\u7d42\u4e86|\u30e1\u30e2\u30ea\u4e0d\u8db3".encode()
+)
 _ERROR_LEVELS: Final = (b"ERROR", b"CRITICAL", b"FATAL")
 
 
@@ -266,14 +285,16 @@ def _states_alarm(line: bytes) -> bool:
     calm = CALM_LEVEL.match(message)
     if calm is not None:
         message = without_labels(message[calm.end() :])
-    if _EXCEPTION.match(message) is not None:
+    if any(end.search(line) for end in (_FATAL_CHECK, _TRANSLATED)) or _EXCEPTION.match(message):
         return True
     if _BRACES.search(message) or len(_QUOTED.findall(message)) > _MOST_QUOTED:
         return False
     lowered = message.lower()
     if _EXIT_CODE.fullmatch(lowered):
         return True
-    if SWITCH_OR_NUMBER.fullmatch(lowered) or LISTED_WORDS.fullmatch(lowered):
+    if any(form.fullmatch(lowered) for form in (SWITCH_OR_NUMBER, LISTED_WORDS)):
+        return False
+    if WRITTEN_TEXT.match(lowered):
         return False
     lowered = b"error: " + lowered if is_error else lowered
     return any(_reports_failure(sentence) for sentence in _SENTENCE_END.split(lowered))

@@ -24,7 +24,8 @@ HARMLESS: Final = lazy_pattern(
     rb")(?![\w-])"
     rb"|^(?:number|count) of |^(?:set|use|pass|add|see|try) "
     rb"|(?:kill|terminat|stopp|abort)ing (?:\w{1,20} ){0,3}"
-    rb"(?:\w{0,6}loaders?|workers|threads|servers?|prefetch\w*)(?![\w-])"
+    rb"(?:\w{0,6}loaders?|workers|(?:worker |loader |child |sub)process(?:es)?"
+    rb"|threads|servers?|prefetch\w*)(?![\w-])"
     rb"|(?:kill|terminat|stopp|abort)(?:ing|ed) (?:\w{1,20} ){0,3}"
     rb"(?:tensorboard|dashboards?|profilers?|uploaders?|monitors?|prefetch\w*|loaders?)(?![\w-])"
 )
@@ -52,22 +53,28 @@ DENIAL: Final = lazy_pattern(
     # A count in a line of W&B, which has no digits any more.
     rb"|(?<![\w#])# (?:errors|failures|failed)\b"
 )
+# Texts that a user or a model wrote.
+WRITTEN_TEXT: Final = lazy_pattern(
+    rb"(?:[qa]|user|(?:\w{1,20} )?(?:prompt|human|assistant|question|answer|story|caption|response"
+    rb"|translation|transcript))(?: \d{1,9})?: "
+)
 # What a NaN may be in without harm to the weights.
 DATA_WORDS: Final = lazy_pattern(
     rb"\b(?:columns?|rows?|labels?|data|dataset|features?|cells|samples?|pixels|inputs?)\b"
 )
-# A value of a measure, but no number of a line of a file, no address, and no size of memory.
+# A value of a measure, but no number of a line of a file, no address, no time, and no size of
+# memory.
 MEASURED_NUMBER: Final = lazy_pattern(
     rb"(?<!signal )(?<!stage )(?<!version )(?<!\d:)(?<![\w(.])\d{1,9}\.\d{1,40}"
     rb"(?!\.?\d| ?[kmgt]i?b\b)"
     rb"|\s[<>]=? \d"
-    rb"|(?<!\])(?<!\.[a-z]{1})(?<!\.[a-z]{2})(?<!\.[a-z]{3})[=:] ?-?\d{1,12}(?:e[-+]?\d{1,3})?"
-    rb"\s{0,9}$"
+    rb"|(?<!\])(?<!:\d\d)(?<!\.[a-z]{1})(?<!\.[a-z]{2})(?<!\.[a-z]{3})[=:] ?-?\d{1,12}"
+    rb"(?:e[-+]?\d{1,3})?\s{0,9}$"
 )
-# crash reports: off, exceptions: [], requeue on preemption: yes
+# crash reports: off, exceptions: [], requeue on preemption: yes; but no time of day
 SWITCH_OR_NUMBER: Final = lazy_pattern(
-    rb"[\w .,/()-]{1,60} ?[:=] ?(?:yes|no|on|off|true|false|none|null|auto|default|ok|log|skip"
-    rb"|\[ ?\]|\{ ?\}|\d[\w.:%]{0,20}(?: [a-z]{1,3})?)\.?"
+    rb"[\w .,/()-]{1,60} ?(?<! \d\d)[:=] ?(?:yes|no|on|off|true|false|none|null|auto|default|ok"
+    rb"|log|skip|\[ ?\]|\{ ?\}|\d[\w.:%]{0,20}(?: [a-z]{1,3})?)\.?"
 )
 # Names: classes: killed, injured, unharmed
 LISTED_WORDS: Final = lazy_pattern(

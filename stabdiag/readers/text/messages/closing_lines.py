@@ -19,6 +19,7 @@ from stabdiag.readers.text.messages.calm_words import (
     LISTED_WORDS,
     PLANNED,
     SWITCH_OR_NUMBER,
+    WRITTEN_TEXT,
 )
 from stabdiag.readers.text.messages.message_kinds import is_source_line, without_labels
 from stabdiag.readers.text.messages.recoveries import goes_on
@@ -36,20 +37,26 @@ _DECIMAL_NUMBER: Final = lazy_pattern(rb"\d\.\d")
 _WHOLE_NUMBERS: Final = lazy_pattern(rb"(?<![\w-])\d+")
 _MOST_WHOLE_NUMBERS: Final = 2
 _ASCII_DIGITS: Final = b"0123456789"
-_LEADING_TIME: Final = lazy_pattern(rb"(?=[^A-Za-z\n]{0,40}[:\]])[^A-Za-z\n]{1,40}(?=[A-Za-z])")
+_LEADING_TIME: Final = lazy_pattern(
+    rb"\[[a-z][\w.-]{1,30}\] |(?=[^A-Za-z\n]{0,40}[:\]])[^A-Za-z\n]{1,40}(?=[A-Za-z])"
+)
 # What the program does next: Closing the writer.
 _NEXT_ACTIVITY: Final = lazy_pattern(rb"(?:now )?[a-z]{2,20}ing(?![a-z])")
 # Words of lines that programs print at the end of a run that goes well, or in its middle.
 _USUAL_WORDS: Final = lazy_pattern(
     rb"(?<![a-z_])(?:sav(?:ed|ing)|writ(?:ing|ten)|wrote|load(?:ed|ing)|best|valid(?:at\w*)?"
     rb"|eval(?:uat\w*)?|test(?:s|ed|ing)?|scor\w*|accurac\w*|metrics?|results?|elapsed|total|finish\w*"
-    rb"|complet\w*|done|success\w*|(?:end|number) of|early|improv\w*|plots?|figures?|graphs?"
+    rb"|complet\w*|done|succe(?:ss|ed)\w*|(?:end|number) of|early|improv\w*|plots?|figures?|graphs?"
     rb"|export\w*|start(?:ing|ed)|begin\w*|generat\w*|sampl\w*|predict\w*|using|deprecat\w*|summary"
     rb"|reduc\w*|adjust\w*|lower(?:ing|ed)|decay\w*|upload\w*|download\w*|synced|view|http\w*|www"
     rb"|converge[ds]|criterion|patience|normally|peak|memory usage|average|code 0|max_\w+"
     rb"|(?:next|last|more) (?:epoch|stage|phase)s?|(?:^|the )end|switch(?:ing|ed)|thanks?|bye"
     rb"|(?:set to|is|are|reached) \d{1,9}|(?:is|are) the|count|handle[dr]\w*|registered|finite"
-    rb"|(?:de|in)creas\w*|unchanged|please|help|why|how|what|i|my|anyone|you)(?![a-z])"
+    rb"|(?:remov|delet)ed (?!by|while|during)|stored|copied|pushed|published|compressed|converted"
+    rb"|merged|created|printed|logged(?! out)|pruned|notif\w*|type"
+    rb"|on purpose|as (?:requested|planned|configured|expected|scheduled|intended|desired)"
+    rb"|restored|exit 0|logs (?:are|is)|press|from scratch"
+    rb"|disabl\w*|(?:de|in)creas\w*|unchanged|please|help|why|how|what|i|my|anyone|you)(?![a-z])"
 )
 # What people write below a log that they paste, and a line of their program.
 _PROSE_OR_SOURCE: Final = lazy_pattern(
@@ -97,7 +104,7 @@ def _is_sentence(message: bytes) -> bool:
 
 def _is_known(lowered: bytes) -> bool:
     """Return True if a message in lower case is usual, or if other rules found it harmless."""
-    if _NEXT_ACTIVITY.match(lowered) or _USUAL_WORDS.search(lowered):
+    if WRITTEN_TEXT.match(lowered) or _NEXT_ACTIVITY.match(lowered) or _USUAL_WORDS.search(lowered):
         return True
     if _PROSE_OR_SOURCE.search(lowered):
         return True
