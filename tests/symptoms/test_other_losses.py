@@ -29,6 +29,18 @@ def after(step, value):
     return values
 
 
+@pytest.mark.parametrize("records", [5, 12, 30])
+def test_a_second_loss_that_jumps_near_the_end_is_a_warning(records):
+    loss = after(400 - records, 40.0)
+    finding = findings_by_slug("aux_loss", loss)["other-loss-rising"]
+    assert finding.severity == "warning"
+    assert "ended at 40" in finding.summary
+    loss[2 - records :] = 0.6
+    assert "other-loss-rising" not in findings_by_slug("aux_loss", loss)
+    for others in (after(398, 40.0), after(400 - records, 2.0)):
+        assert "other-loss-rising" not in findings_by_slug("aux_loss", others)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_second_loss_that_goes_nan_is_a_warning(name):
     findings = findings_by_slug(name, after(200, np.nan))

@@ -293,7 +293,7 @@ class _Levels:
             first_quarter=max(first),
             first_half=max(reached[:TENTHS]),
             best=min(reached[_QUARTER_PARTS:-_QUARTER_PARTS]),
-            end=min(reached[-2:]),
+            end=max(min(reached[-2:]), _jump_at_end(values[len(values) // QUARTERS :])),
         )
 
     @property
@@ -315,6 +315,18 @@ class _Levels:
     def is_above_half(self, ratio: float) -> bool:
         """Return True if the loss ends at this ratio to the highest level of its first half."""
         return self.end >= ratio * self.first_half
+
+
+def _jump_at_end(values: np.ndarray) -> float:
+    """Return the lowest value after a tenfold jump that lasts to the end, or 0 without one.
+
+    Every value behind the jump is far above every value before it. The last tenth of the run may
+    be mostly before it.
+    """
+    highest = np.maximum.accumulate(values)[:-CONTEXT_POINTS]
+    lowest = np.minimum.accumulate(values[::-1])[::-1][1 : len(highest) + 1]
+    jumps = np.flatnonzero(lowest >= TENFOLD * highest)
+    return float(lowest[jumps[-1]]) if len(jumps) else 0.0
 
 
 def _climb(series: Series) -> tuple[float, int, Series] | None:
