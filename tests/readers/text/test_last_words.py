@@ -680,6 +680,9 @@ def test_ends_with_times_checks_and_labels_are_last_words(tmp_path, line):
         "elapsed 00:10:07",
         "Stopped after 9 rounds as planned",
         "Terminating child processes",
+        "Profiler stopped",
+        "the iterator is exhausted",
+        "Flushed the queue of the tracker",
     ],
 )
 def test_texts_of_models_and_chores_are_no_last_words(tmp_path, line):

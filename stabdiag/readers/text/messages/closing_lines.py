@@ -56,6 +56,10 @@ _USUAL_WORDS: Final = lazy_pattern(
     rb"|merged|created|printed|logged(?! out)|pruned|notif\w*|type"
     rb"|on purpose|as (?:requested|planned|configured|expected|scheduled|intended|desired)"
     rb"|restored|exit 0|logs (?:are|is)|press|from scratch"
+    rb"|flushed|freed|dumped(?! core)|warm-?up|symlink|(?:status|return) 0|seed"
+    rb"|learning rate|(?:tensorboard|timer|profiler|monitor|logger|writer|dashboard)s?"
+    rb" (?:(?:was|were|is|are) )?(?:stopped|closed|ended|shut down)"
+    rb"|(?:data ?)?(?:loader|set|iterator|generator) (?:is |was )?exhausted"
     rb"|disabl\w*|(?:de|in)creas\w*|unchanged|please|help|why|how|what|i|my|anyone|you)(?![a-z])"
 )
 # What people write below a log that they paste, and a line of their program.
