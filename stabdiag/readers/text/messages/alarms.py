@@ -237,7 +237,9 @@ _ERROR_LEVELS: Final = (b"ERROR", b"CRITICAL", b"FATAL")
 
 def find_alarm(data: bytes) -> int | None:
     """Return the position of the last line that reports a failure at the end of a text, or None."""
-    end = end_of_words(data)
+    # A value may be cut off behind the blanks at the end of the line.
+    end = data.find(b"\n", end_of_words(data))
+    end = len(data) if end < 0 else end
     begin = max(end - _LAST_BYTES, 0)
     begin = data.find(b"\n", begin) + 1 if begin else 0
     lines = []
