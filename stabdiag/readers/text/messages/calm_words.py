@@ -78,7 +78,7 @@ SWITCH_OR_NUMBER: Final = lazy_pattern(
 )
 # Names: classes: killed, injured, unharmed
 LISTED_WORDS: Final = lazy_pattern(
-    rb"(?!(?:\w+ )?(?:error|fatal|critical|warning)\b)[\w /-]{1,40}: ?"
+    rb"(?!(?:\w{1,30} )?(?:error|fatal|critical|warning)\b)[\w /-]{1,40}: ?"
     rb"(?:[\w-]{1,30}(?: [\w-]{1,30})?, ?){2,40}[\w-]{1,30}(?: [\w-]{1,30})?\.?"
 )
 # The time, name and level of a line about nothing wrong.
