@@ -56,7 +56,7 @@ _USUAL_WORDS: Final = lazy_pattern(
     rb"|merged|created|printed|logged(?! out)|pruned|notif\w*|type"
     rb"|on purpose|as (?:requested|planned|configured|expected|scheduled|intended|desired)"
     rb"|restored|exit 0|logs (?:are|is)|press|from scratch"
-    rb"|flushed|freed|dumped(?! core)|warm-?up|symlink|(?:status|return) 0|seed"
+    rb"|flushed|freed|(?<!core was )dumped(?! core)|warm-?up|symlink|(?:status|return) 0|seed"
     rb"|learning rate|(?:tensorboard|timer|profiler|monitor|logger|writer|dashboard)s?"
     rb" (?:(?:was|were|is|are) )?(?:stopped|closed|ended|shut down)"
     rb"|(?:data ?)?(?:loader|set|iterator|generator) (?:is |was )?exhausted"
@@ -67,6 +67,8 @@ _PROSE_OR_SOURCE: Final = lazy_pattern(
     rb"^(?:see|so|but|and|kind|best|import|from|return) |\w\([^)]"
     rb"|\b(?:seems?|attached|curves?|looks|github|somebody|python)\b"
 )
+# What a program wanted to do and did not.
+_NOT_DONE: Final = lazy_pattern(rb"\b(?:could not|couldn't|can ?not|can't|unable to)\b")
 _NONFINITE_VALUE: Final = lazy_pattern(rb"\b(?:nan|inf)s?\b")
 # Words that make a word for a failure harmless.
 _HARMLESS_WORDS: Final = (HARMLESS, DENIAL, CONDITION_BEFORE, PLANNED, DATA_WORDS)
@@ -108,9 +110,11 @@ def _is_sentence(message: bytes) -> bool:
 
 def _is_known(lowered: bytes) -> bool:
     """Return True if a message in lower case is usual, or if other rules found it harmless."""
-    if WRITTEN_TEXT.match(lowered) or _NEXT_ACTIVITY.match(lowered) or _USUAL_WORDS.search(lowered):
+    if any(form.match(lowered) for form in (WRITTEN_TEXT, _NEXT_ACTIVITY)):
         return True
     if _PROSE_OR_SOURCE.search(lowered):
+        return True
+    if _USUAL_WORDS.search(lowered) and not _NOT_DONE.search(lowered):
         return True
     if any(form.fullmatch(lowered) for form in (SWITCH_OR_NUMBER, LISTED_WORDS)):
         return True
