@@ -253,7 +253,7 @@ def reader_of_unknown(stream: Stream) -> Reader:
     is_source_code = _is_source_code(stream, head)
     detected = None
     if not is_source_code and not_text(head) is None:
-        detected = _unknown(stream)
+        detected = _table_of_scores(stream, head) or _unknown(stream)
         if detected is None and not _runs_across(head):
             detected = _by_suffix(stream, head, is_complete=is_complete)
     if detected is None:
@@ -329,6 +329,16 @@ def _fallback(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | Non
     if by_suffix is reader(JSON_LINES):
         return by_suffix
     return _first(_LAST, longer, is_complete=is_whole) or by_suffix
+
+
+def _table_of_scores(stream: Stream, head: bytes) -> Reader | None:
+    """Return the reader of a table without names in a file that is named after a score."""
+    from stabdiag.readers.csv.headerless import assumed, find_table
+    from stabdiag.readers.unnamed import is_named_score
+
+    table = find_table(head, stream.name) if is_named_score(stream.name) else None
+    dialect = None if table is None else assumed(table, head, stream.name)
+    return None if dialect is None or dialect.is_unknown else reader(CSV)
 
 
 def _unknown(stream: Stream) -> Reader | None:

@@ -567,6 +567,14 @@ def test_a_reward_next_to_other_columns(log, file, delimiter, columns, score):
     assert are_scores == [place == score for place in range(1, len(names) + 1)]
 
 
+@pytest.mark.parametrize("delimiter", [" ", ",", "\t"])
+def test_a_count_behind_each_reward_needs_no_counter(put, delimiter):
+    rows = zip([reward + 0.5 for reward in REWARDS], LENGTHS, strict=True)
+    log = put("".join(f"{delimiter.join(map(str, row))}\n" for row in rows), "rewards.txt")
+    reward = stabdiag.diagnose(log).history.finite("reward")
+    assert reward.values.tolist() == [value + 0.5 for value in REWARDS]
+
+
 @pytest.mark.parametrize("name", ["Total Steps", "length", "episode_len"])
 def test_lengths_of_episodes_are_refused_with_a_remedy(put, name):
     text = "".join(f"{n},{7 + 5 * n % 4}\n" for n in range(30))
