@@ -147,7 +147,7 @@ def rows_of_jobs(
 
 
 @dataclass(kw_only=True, eq=False)
-class _Reading:
+class _JobContent:
     """A run that is read, and what is next to it: other logs, views of logs, other stored runs."""
 
     job: Job
@@ -177,15 +177,15 @@ class _JobReader:
         that is not a log of a run is skipped.
         """
         start = time.monotonic()
-        reading = _Reading(job=job)
-        row = self._read_row(reading, read, stored)
+        content = _JobContent(job=job)
+        row = self._read_row(content, read, stored)
         if row is not None:
             yield replace(row, seconds=round(time.monotonic() - start, 4))
-        for other in reading.others:
+        for other in content.others:
             yield from self.row(_stored_job(job, other), read, other)
-        job, siblings = reading.job, reading.siblings
+        job, siblings = content.job, content.siblings
         if row is not None and row.severity != Severity.ERROR:
-            failed = (view for view in reading.views if self._fails(_sibling_job(job, view), read))
+            failed = (view for view in content.views if self._fails(_sibling_job(job, view), read))
             siblings = [*siblings, *failed]
         for sibling in siblings:
             for sibling_row in self.row(_sibling_job(job, sibling), read):
@@ -194,55 +194,55 @@ class _JobReader:
 
     def _read_row(
         self,
-        reading: _Reading,
+        content: _JobContent,
         read: Callable[[Job, ReadRequest], LoadedLog],
         stored: StoredRun | None,
     ) -> Row | None:
         """Return the row of a run, also if it cannot be read, or None if the file is skipped."""
-        options, job = self.options, reading.job
+        options, job = self.options, content.job
         request = options.log_columns
         if stored is not None:
             request = replace(request, run_id=stored.id)
         try:
-            row = call_within(options.timeout, lambda: self._diagnose(reading, read, request))
+            row = call_within(options.timeout, lambda: self._diagnose(content, read, request))
             return _stamped(job, options, row)
         except TimedOut:
-            return unread(reading.job, options, f"given up after {options.timeout:g} s")
+            return unread(content.job, options, f"given up after {options.timeout:g} s")
         except StabdiagError as error:
-            no_loss = isinstance(error, NoUsableRecord) and not reading.job.is_certain
+            no_loss = isinstance(error, NoUsableRecord) and not content.job.is_certain
             if job.root and (no_loss or isinstance(error, ColumnError)):
-                self._skip(reading.job)
+                self._skip(content.job)
                 return None
-            return unread(reading.job, options, str(error))
+            return unread(content.job, options, str(error))
         except MemoryError:
-            return unread(reading.job, options, "not enough memory")
+            return unread(content.job, options, "not enough memory")
         except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
             problem = f"internal error: {type(error).__name__}: {error}"
-            return unread(reading.job, options, problem)
+            return unread(content.job, options, problem)
 
     def _diagnose(
         self,
-        reading: _Reading,
+        content: _JobContent,
         read: Callable[[Job, ReadRequest], LoadedLog],
         request: ReadRequest,
     ) -> Row:
-        """Diagnose a run, and add what is next to it to its reading."""
-        log = read(reading.job, request)
+        """Diagnose a run, and add what is next to it to its content."""
+        log = read(content.job, request)
         for sibling in log.siblings:
-            (reading.views if sibling.is_view else reading.siblings).append(sibling.entry)
+            (content.views if sibling.is_view else content.siblings).append(sibling.entry)
         if log.columns.stored:
             first, *later = log.columns.stored
-            reading.others.extend(later)
-            reading.job = _stored_job(reading.job, first)
-            log = read(reading.job, replace(request, run_id=first.id))
+            content.others.extend(later)
+            content.job = _stored_job(content.job, first)
+            log = read(content.job, replace(request, run_id=first.id))
         report = self.options.report(log)
         self.show(report)
         if self.keep is not None:
             finding = report.diagnosis
-            profile = run_profile(report.history, report.manifest, name=reading.job.run)
+            profile = run_profile(report.history, report.manifest, name=content.job.run)
             outcome, severity = finding.slug, finding.severity.value
             self.keep(replace(profile, outcome=outcome, severity=severity))
-        return make_row(report, shown(report.history.source.name), reading.job.run)
+        return make_row(report, shown(report.history.source.name), content.job.run)
 
     def _fails(self, job: Job, read: Callable[[Job, ReadRequest], LoadedLog]) -> bool:
         """Return True if a log that seems to show another run shows an error."""
