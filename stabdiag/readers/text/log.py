@@ -91,6 +91,8 @@ class TextLog(Copyable):
         self._texts = texts
         self._table = Table(grammar)
         self._messages = Messages()
+        # The span of the last line in a list, if it is a sentence that no rule knows.
+        self._closing: list[tuple[int, int]] = []
         self._failures = Failures(pattern=b"", ignored=failure_patterns(grammar))
         self._config: dict[str, object] = {}
         self._ends: list[int] = []
@@ -144,7 +146,8 @@ class TextLog(Copyable):
         spans = self._messages.look(text, self._offset, quick=only_records)
         starts = (int(part.starts[-1]) for _, part in parts_by_kind if len(part.starts))
         used = max((*starts, *(end for _, end in spans)), default=-1)
-        spans += self._messages.look_at_end(text, self._offset, used)
+        self._closing = self._messages.look_at_end(text, self._offset, used)
+        spans += self._closing
         boundaries = {begin for begin, _ in spans} | {end for _, end in spans}
         for begin in sorted(_line_begins(text.data, reports) - boundaries):
             self._messages.add_report(text, self._offset, begin)
@@ -323,7 +326,12 @@ class InterleavedMessages(TextLog):
         rows = np.searchsorted(numbers, begin).tolist()
         for (position, _), row in zip(messages, rows, strict=True):
             self.positions.append((offset + position, records + others[row].above))
-        stretches = map(range, begin.tolist(), (end + 1).tolist())
+        # A sentence that no rule knows may be a record: whether it is left out is not decided here.
+        stretches = (
+            range(first, last + 1)
+            for span, first, last in zip(messages, begin.tolist(), end.tolist(), strict=True)
+            if span not in self._closing
+        )
         return {number for stretch in stretches for number in stretch}
 
     def among(

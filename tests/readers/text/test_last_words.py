@@ -246,6 +246,10 @@ def test_a_record_that_breaks_off_is_no_last_line(tmp_path, cut):
     assert write(tmp_path / "run.log", *TEXT, cut) == "healthy"
 
 
+def test_a_last_line_that_may_be_a_record_is_left_out(tmp_path):
+    assert write(tmp_path / "run.jsonl", *RECORDS, "step 250 loss 2") == "partly-read"
+
+
 USUAL = """\
 Closing the writer
 Weights saved to out/last.pt
